@@ -1,0 +1,176 @@
+# Vitral. `make help` lists the targets. VARIANT = release (default), debug, asan, tsan, cov.
+# Programs land in build/ for the release variant and in build/<variant>/ for the others.
+
+VARIANT ?= release
+BUILD   ?= build$(if $(filter-out release,$(VARIANT)),/$(VARIANT))
+ifeq ($(origin CC),default)
+CC      = gcc
+endif
+PREFIX  ?= /usr/local
+WERROR  ?=
+
+PKGS    = libmicrohttpd jansson libpng libjpeg libwebp libexif zlib
+CSTD    = -std=c11 -D_GNU_SOURCE
+WARN    = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wdouble-promotion $(WERROR)
+HARDEN  = -fstack-protector-strong -fPIE
+LDHARD  = -pie -Wl,-z,relro,-z,now
+
+ifeq ($(VARIANT),release)
+OPT      = -O2 -g -D_FORTIFY_SOURCE=2
+else ifeq ($(VARIANT),debug)
+OPT      = -O0 -g -DVT_DEBUG=1
+else ifeq ($(VARIANT),asan)
+OPT      = -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+LDSAN    = -fsanitize=address,undefined
+else ifeq ($(VARIANT),tsan)
+OPT      = -O1 -g -fno-omit-frame-pointer -fsanitize=thread -DVT_NO_CLONES=1
+LDSAN    = -fsanitize=thread
+else ifeq ($(VARIANT),cov)
+OPT      = -O0 -g --coverage
+LDSAN    = --coverage
+else
+$(error VARIANT is one of release debug asan tsan cov)
+endif
+
+# Kernel files are plain loops that must become vector code. No -ffast-math, no -march=native: the same bits everywhere.
+KERNEL_OPT = $(if $(filter release,$(VARIANT)),-O3) -fno-math-errno -fno-trapping-math
+KERNELS    = $(wildcard engine/layers/*.c) engine/image/resize.c engine/render/upsample.c engine/render/overlay.c
+
+BLAS_CFLAGS := $(shell pkg-config --cflags openblas 2>/dev/null)
+BLAS_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
+PKG_CFLAGS  := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS    := $(shell pkg-config --libs $(PKGS) 2>/dev/null || echo -lmicrohttpd -ljansson -lpng -ljpeg -lwebp -lexif -lz)
+
+CFLAGS_ALL = $(CSTD) $(OPT) $(WARN) $(HARDEN) -I. -Iinclude -I$(BUILD)/gen $(PKG_CFLAGS) $(BLAS_CFLAGS) -pthread -MMD -MP $(CFLAGS)
+LDFLAGS_ALL = $(LDHARD) $(LDSAN) $(LDFLAGS)
+LIBS = $(PKG_LIBS) $(BLAS_LIBS) -lm -pthread
+
+ENGINE_SRC  = $(wildcard engine/*/*.c engine/*/*/*.c)
+ENGINE_ASM  = $(wildcard engine/*/*.S)
+SERVER_SRC  = $(wildcard server/config/*.c server/report/*.c server/wire/*.c server/work/*.c server/http/*.c server/routes/*.c)
+SERVER_ASM  = $(wildcard server/*/*.S)
+CLI_SRC     = $(filter-out server/cli/vitral.c,$(wildcard server/cli/*.c))
+SUPPORT_SRC = $(wildcard tests/support/*.c)
+TEST_DIRS   = unit grad golden http cli
+TEST_SRC    = $(foreach d,$(TEST_DIRS),$(wildcard tests/$(d)/check_*.c))
+TOOL_SRC    = $(wildcard tests/tools/*.c)
+BENCH_SRC   = $(wildcard tests/bench/bench_*.c)
+FUZZ_SRC    = $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_DRIVER = tests/fuzz/replay.c
+
+obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(filter %.c,$(1))) $(patsubst %.S,$(BUILD)/obj/%.o,$(filter %.S,$(1)))
+ENGINE_OBJ  = $(call obj,$(ENGINE_SRC) $(ENGINE_ASM))
+SERVER_OBJ  = $(call obj,$(SERVER_SRC) $(SERVER_ASM))
+CLI_OBJ     = $(call obj,$(CLI_SRC))
+SUPPORT_OBJ = $(call obj,$(SUPPORT_SRC))
+TEST_BIN    = $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+TOOL_BIN    = $(patsubst tests/%.c,$(BUILD)/tests/%,$(TOOL_SRC))
+BENCH_BIN   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(BENCH_SRC))
+FUZZ_BIN    = $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
+
+LIBVITRAL = $(BUILD)/libvitral.a
+LIBSERVER = $(BUILD)/libvitral-server.a
+
+.PHONY: all
+all: $(BUILD)/vitrald $(BUILD)/vitral
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(if $(filter $<,$(KERNELS)),$(KERNEL_OPT)) -c -o $@ $<
+
+# .incbin names its files itself; -MMD cannot see them
+$(BUILD)/obj/engine/model/builtin.o: $(wildcard models/default/*)
+$(BUILD)/obj/server/http/assets.o: $(wildcard static/* static/*/*) openapi.yaml
+$(BUILD)/obj/%.o: %.S
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -c -o $@ $<
+
+openapi.yaml:
+
+$(LIBVITRAL): $(ENGINE_OBJ)
+	@rm -f $@ && ar rcs $@ $^
+$(LIBSERVER): $(SERVER_OBJ) $(CLI_OBJ)
+	@rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/vitrald: $(BUILD)/obj/server/vitrald.o $(LIBSERVER) $(LIBVITRAL)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+# the command line never links libmicrohttpd
+$(BUILD)/vitral: $(BUILD)/obj/server/cli/vitral.o $(CLI_OBJ) $(call obj,$(wildcard server/config/*.c server/wire/*.c)) $(LIBVITRAL)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(filter-out -lmicrohttpd,$(LIBS))
+
+$(BUILD)/tests/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/replay.o $(LIBSERVER) $(LIBVITRAL)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+$(BUILD)/tests/tools/%: $(BUILD)/obj/tests/tools/%.o $(LIBSERVER) $(LIBVITRAL)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT_OBJ) $(LIBSERVER) $(LIBVITRAL)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcheck -lsubunit -lrt $(LIBS)
+.SECONDARY:
+
+# ---- running and testing ----
+.PHONY: run test test-unit test-grad test-golden test-http test-cli tools bench fuzz-replay
+run: all
+	$(BUILD)/vitrald --listen 127.0.0.1:8080
+
+test: all tools
+	@VITRAL_BUILD=$(BUILD) tests/run.sh $(BUILD) $(TEST_DIRS)
+define TEST_ONE
+test-$(1): all tools $(filter $(BUILD)/tests/$(1)/%,$(TEST_BIN))
+	@VITRAL_BUILD=$(BUILD) tests/run.sh $(BUILD) $(1)
+endef
+$(foreach d,$(TEST_DIRS),$(eval $(call TEST_ONE,$(d))))
+test: $(TEST_BIN)
+tools: $(TOOL_BIN)
+bench: $(BENCH_BIN)
+	@for b in $(BENCH_BIN); do echo "== $$b"; $$b || exit 1; done
+fuzz-replay: $(FUZZ_BIN)
+	@VITRAL_BUILD=$(BUILD) tests/fuzz/replay.sh $(BUILD)
+
+# ---- checks of the tree ----
+.PHONY: layers headers format format-check lint openapi openapi-check duplicates check-long
+layers:
+	@.ci/layers.sh
+headers:
+	@mkdir -p $(BUILD)
+	@for h in include/vitral/*.h; do \
+	  printf '#include "vitral/%s"\nextern int vt_unused;\n' "$$(basename $$h)" > $(BUILD)/header_test.c || exit 1; \
+	  $(CC) $(CSTD) $(WARN) -Werror -Iinclude -fsyntax-only $(BUILD)/header_test.c || exit 1; \
+	  $(or $(CXX),g++) -std=c++11 -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c++ $(BUILD)/header_test.c || exit 1; \
+	done; echo "headers: each public header compiles alone, C11 and C++11"
+FORMATTED = $(shell git ls-files '*.c' '*.h')
+format:
+	clang-format -i $(FORMATTED)
+format-check:
+	clang-format --dry-run --Werror $(FORMATTED)
+lint:
+	@.ci/lint.sh
+openapi: $(BUILD)/vitral
+	$(BUILD)/vitral openapi --update openapi.yaml
+openapi-check: $(BUILD)/vitral
+	$(BUILD)/vitral openapi --check openapi.yaml
+check-long:
+	@.ci/check-long
+
+# ---- installing ----
+.PHONY: install clean help
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/vitral
+	install -m 755 $(BUILD)/vitrald $(BUILD)/vitral $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 README.md LICENSE openapi.yaml models/default/CARD.md $(DESTDIR)$(PREFIX)/share/doc/vitral/
+clean:
+	rm -rf build
+help:
+	@echo 'make                 build/vitrald and build/vitral'
+	@echo 'make run             start the server on 127.0.0.1:8080 with the embedded model'
+	@echo 'make test            all tests (test-unit test-grad test-golden test-http test-cli: a part)'
+	@echo 'make install         DESTDIR= and PREFIX=/usr/local'
+	@echo 'make VARIANT=debug   also asan, tsan, cov; goes to build/<variant>/'
+	@echo 'make bench           ratios to a base measured in the same process'
+	@echo 'make layers headers format-check lint openapi-check fuzz-replay   what CI checks beside the tests'
+	@echo 'make openapi         rewrite the generated blocks of openapi.yaml'
+	@echo 'make check-long      what takes too long for CI'
+	@echo 'make clean'
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

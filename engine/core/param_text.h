@@ -1,0 +1,28 @@
+/* Pieces of param.h that reading (param.c) and writing (param_text.c) share. */
+#ifndef VT_CORE_PARAM_TEXT_H
+#define VT_CORE_PARAM_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "vitral/param.h"
+
+#define VT_SEED_MAX 9007199254740991.0 /* 2^53 - 1 */
+
+/* Range of a row's numbers as they are typed: [*min, *max], both whole for indices. False when the range comes from a
+ * model and info is NULL: anything may be right then. max < min: nothing is. */
+bool vt_param_range(const vt_param *row, const struct vt_model_info *info, double *min, double *max);
+
+/* How many indices a row's bound has in this model; 0 for VT_BOUND_FIXED. */
+size_t vt_param_bound_count(vt_param_bound bound, const struct vt_model_info *info);
+
+/* Negative numbers of such a row count from the end. */
+bool vt_param_is_index(const vt_param *row);
+
+size_t vt_param_choice_count(const vt_param *row); /* 0 without choices */
+
+/* A value as it may stand in a message: at most 60 bytes of it, cut between characters, what is no clean UTF-8 text
+ * replaced by '?'. out: at least 80 bytes. */
+void vt_param_quote(const char *text, char *out, size_t size);
+
+#endif

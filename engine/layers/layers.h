@@ -1,0 +1,55 @@
+/* The layers of a Vision Transformer: pairs of free functions, outputs first, then inputs, then sizes. All float32,
+ * row-major, no allocation, any thread.
+ *
+ * T tokens, D width, M MLP width, H heads, d = D / H. Only activation gradients exist; weights are const. */
+#ifndef VT_LAYERS_LAYERS_H
+#define VT_LAYERS_LAYERS_H
+
+#include <stddef.h>
+
+/* Linear: out (T, O) = x (T, I) w^T + b.   w: (O, I)   b: (O) or NULL */
+void vt_linear_forward(float *out, const float *x, const float *w, const float *b, size_t T, size_t I, size_t O);
+/* dx (T, I) = dout (T, O) w; set, not added to. */
+void vt_linear_backward(float *dx, const float *dout, const float *w, size_t T, size_t I, size_t O);
+
+/* Layer normalisation over the last axis, biased variance.   out, x: (T, D)   mean, rstd: (T)   gamma, beta: (D) */
+void vt_layernorm_forward(float *restrict out, float *restrict mean, float *restrict rstd, const float *restrict x,
+                          const float *restrict gamma, const float *restrict beta, float eps, size_t T, size_t D);
+/* dx (T, D) is ADDED to: the residual path has written there already. */
+void vt_layernorm_backward(float *restrict dx, const float *restrict dout, const float *restrict x,
+                           const float *restrict gamma, const float *restrict mean, const float *restrict rstd,
+                           size_t T, size_t D);
+
+/* Softmax over each row, with its real maximum removed.   x: (rows, n), in place. */
+void vt_softmax_forward(float *x, size_t rows, size_t n);
+/* ds = a * (da - sum(a * da)) per row.   all (rows, n); ds may be da. */
+void vt_softmax_backward(float *ds, const float *da, const float *a, size_t rows, size_t n);
+
+/* The activation of the MLP. kind: vt_activation of vitral/model.h as int (0 exact erf GELU, 1 tanh GELU, 2 QuickGELU). */
+void vt_gelu_forward(float *out, const float *x, size_t n, int kind);                    /* out may be x */
+void vt_gelu_backward(float *dx, const float *dout, const float *x, size_t n, int kind); /* dx may be dout */
+
+/* Multi-head attention between the qkv product and the output projection.
+ * qkv: (T, 3D), a row is q | k | v, inside each head-major.   attn: (H, T, T), rows sum to 1.   out: (T, D), heads side by side.
+ * S = q k^T / sqrt(d). */
+void vt_attention_forward(float *out, float *attn, const float *qkv, size_t T, size_t D, size_t H);
+/* dout: (T, D).   dqkv: (T, 3D), set.   dattn: (H, T, T) = dy/dA, set.   dscore: (H, T, T) = dy/dS, set; may be dattn when
+ * dy/dA is not wanted afterwards.   rows: only the first `rows` query rows of dout are non-zero (T = all): the other
+ * rows of dattn and dscore are exact zeros and cost nothing. */
+void vt_attention_backward(float *dqkv, float *dattn, float *dscore, const float *dout, const float *attn,
+                           const float *qkv, size_t T, size_t D, size_t H, size_t rows);
+
+/* Patch embedding: convolution with stride = kernel.   patches: (gh * gw, 3 * ph * pw) scratch   image: (3, gh * ph, gw * pw)
+ * out: (gh * gw, D) = patches w^T + b.   w: (D, 3 * ph * pw) */
+void vt_patch_embed_forward(float *out, float *patches, const float *image, const float *w, const float *b, size_t gh,
+                            size_t gw, size_t ph, size_t pw, size_t D);
+/* dimage (3, gh * ph, gw * pw) from dout (gh * gw, D); patches is scratch. */
+void vt_patch_embed_backward(float *dimage, float *patches, const float *dout, const float *w, size_t gh, size_t gw,
+                             size_t ph, size_t pw, size_t D);
+
+/* out (T, D) += x * scale (D) per channel (scale NULL = 1): the residual sum with LayerScale. */
+void vt_residual_add(float *restrict out, const float *restrict x, const float *restrict scale, size_t T, size_t D);
+/* out (T, D) = x * scale per channel (scale NULL = copy). */
+void vt_scale_channels(float *restrict out, const float *restrict x, const float *restrict scale, size_t T, size_t D);
+
+#endif

@@ -1,0 +1,48 @@
+/* The opened model as the passes read it. All pointers are const after vt_model_open.
+ *
+ * The loader brings every position-embedding layout (methods.md 0.1: with or without rows for the prefix tokens,
+ * registers after the addition, ...) into one form: finished prefix rows, and one row to add to each patch. */
+#ifndef VT_MODEL_MODEL_H
+#define VT_MODEL_MODEL_H
+
+#include "vitral/model.h"
+
+typedef struct vt_norm_weights {
+    const float *gamma, *beta; /* (D) each; gamma NULL = there is no such norm */
+} vt_norm_weights;
+
+typedef struct vt_block_weights {
+    vt_norm_weights norm1, norm2;
+    const float *qkv_w,
+        *qkv_b; /* (3D, D), (3D): rows q | k | v, inside each head-major; bias zeros when the file has none */
+    const float *proj_w, *proj_b; /* (D, D), (D) */
+    const float *fc1_w, *fc1_b;   /* (M, D), (M) */
+    const float *fc2_w, *fc2_b;   /* (D, M), (D) */
+    const float *ls1, *ls2;       /* (D) LayerScale, or NULL */
+} vt_block_weights;
+
+typedef struct vt_head_weights {
+    const float *w, *b; /* (C, features), (C) */
+} vt_head_weights;
+
+typedef struct vt_weights {
+    const float *patch_w, *patch_b; /* (D, 3 * patch_h * patch_w) in OIHW order, (D): zeros when the file has none */
+    const float *prefix_rows;       /* (prefix, D): class, distillation, register tokens with their positions added */
+    const float *patch_pos;         /* (grid_h * grid_w, D) */
+    vt_norm_weights norm_pre;       /* CLIP: before the first block */
+    const vt_block_weights *blocks; /* (L) */
+    vt_norm_weights norm;           /* after the last block, on every token; gamma NULL when fc_norm takes its place */
+    vt_norm_weights fc_norm;        /* on the pooled vector */
+    vt_head_weights head;           /* w NULL = no head */
+    vt_head_weights head_dist;      /* second head, reads token 1; logits are the mean of both. w NULL = none */
+} vt_weights;
+
+const vt_weights *vt_model_weights(const vt_model *model);
+
+/* For tests: a model from tensors in memory, as they would stand in a safetensors file (header and data), with the
+ * texts of config.json and labels.txt (NULL = absent). The bytes must outlive the model. */
+VT_MUST_USE vt_status vt_model_open_memory(vt_model **out, const void *safetensors, size_t size,
+                                           const char *config_json, const char *labels_txt, const char *id,
+                                           vt_error *err);
+
+#endif

@@ -1,0 +1,151 @@
+/* What every map gets whoever made it: its range, whether it is empty, the metrics, and a warning where it shows an
+ * artefact of the network rather than the picture. */
+#include "engine/run/stages.h"
+
+#include <math.h>
+#include <string.h>
+
+static vt_status find_range(vt_map *map, vt_error *err)
+{
+    const size_t n = map->h * map->w;
+    map->min = map->max = (double)map->values[0];
+    for (size_t k = 0; k < n; k++) {
+        const double v = (double)map->values[k];
+        if (!isfinite(v))
+            return vt_error_set(err, VT_E_INTERNAL, "", "%s gave a value that is not finite", map->method->name);
+        map->min = v < map->min ? v : map->min;
+        map->max = v > map->max ? v : map->max;
+    }
+    map->empty = map->min == 0.0 && map->max == 0.0;
+    return VT_OK;
+}
+
+/* The mass that metrics see, on the patch grid: pixel maps are summed per patch, other grids are taken as they are.
+ * Returns the number of cells; mass has room for the larger of both. */
+static size_t mass_of(double *mass, const vt_map *map, const vt_model_info *info)
+{
+    const size_t cells = info->grid_h * info->grid_w;
+    const size_t n = map->h * map->w;
+
+    if (map->unit != VT_UNIT_PIXEL) {
+        for (size_t k = 0; k < n; k++) {
+            const double v = (double)map->values[k];
+            mass[k] = map->is_signed ? fabs(v) : fmax(v, 0.0);
+        }
+        return n;
+    }
+    memset(mass, 0, cells * sizeof *mass);
+    for (size_t y = 0; y < map->h; y++)
+        for (size_t x = 0; x < map->w; x++)
+            mass[(y / info->patch_h) * info->grid_w + x / info->patch_w] += (double)map->values[y * map->w + x];
+    for (size_t k = 0; k < cells; k++)
+        mass[k] = map->is_signed ? fabs(mass[k]) : fmax(mass[k], 0.0);
+    return cells;
+}
+
+static size_t mass_room(const vt_map *map, const vt_model_info *info)
+{
+    const size_t cells = info->grid_h * info->grid_w, n = map->h * map->w;
+    return map->unit == VT_UNIT_PIXEL || cells > n ? cells : n;
+}
+
+/* Is metric k wanted? Bit 0 of the option is the first metric of the registry. */
+static bool wanted(const vt_request *rq, bool none, size_t k)
+{
+    return !none && ((rq->options.metrics >> k & 1u) || (vt_metric_at(k)->flags & VT_METRIC_FREE));
+}
+
+vt_status vt_measure_maps(vt_output *out, const vt_request *rq, vt_arena *arena, vt_error *err)
+{
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    const size_t all = vt_metric_count();
+
+    for (size_t m = 0; m < out->count; m++) {
+        vt_map *map = &out->maps[m];
+        vt_metric_value *values = vt_arena_alloc(arena, all, sizeof *values);
+        const vt_mark mark = vt_arena_mark(arena);
+        double *mass = vt_arena_alloc(arena, mass_room(map, info), sizeof *mass);
+        size_t count = 0;
+
+        if (!values || !mass)
+            return vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics of %zu maps", out->count);
+        const vt_status st = find_range(map, err);
+        if (st != VT_OK)
+            return st;
+        const size_t n = mass_of(mass, map, info);
+        for (size_t k = 0; k < all; k++)
+            if (wanted(rq, rq->no_metrics, k))
+                values[count++] =
+                    (vt_metric_value){.metric = vt_metric_at(k), .value = vt_metric_at(k)->measure(mass, n)};
+        map->metrics = values;
+        map->metrics_count = count;
+        vt_arena_rewind(arena, mark);
+    }
+    return VT_OK;
+}
+
+/* A token is outlying above this multiple of the median norm; a map is dominated when this share of its mass lies on
+ * at most this share of the patches. Darcet et al. (arXiv 2309.16588, section 2) find artefacts at several times the
+ * usual norm on about 2 % of the patches. */
+static const double OUTLIER_NORM = 2.5, DOMINATED_MASS = 0.5, FEW_PATCHES = 0.05;
+
+static float median_of(float *x, size_t n)
+{
+    for (size_t gap = n / 2; gap > 0; gap /= 2) /* shell sort: a few hundred values, no memory */
+        for (size_t k = gap; k < n; k++) {
+            const float v = x[k];
+            size_t j = k;
+            for (; j >= gap && x[j - gap] > v; j -= gap)
+                x[j] = x[j - gap];
+            x[j] = v;
+        }
+    return n % 2 ? x[n / 2] : 0.5f * (x[n / 2 - 1] + x[n / 2]);
+}
+
+vt_status vt_warn_artefacts(vt_output *out, const vt_trace *trace, vt_error *err)
+{
+    const vt_model_info *info = trace->info;
+    const size_t P = trace->P;
+    const float *norms = trace->token_norms + info->prefix; /* (P) */
+    const vt_mark mark = vt_arena_mark(out->arena);
+    float *sorted = vt_arena_alloc(out->arena, P, sizeof *sorted);
+    size_t outliers = 0, dominated = 0;
+    double worst = 0.0;
+    const char *method = "";
+
+    if (!sorted)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory to look at %zu tokens", P);
+    memcpy(sorted, norms, P * sizeof *sorted);
+    const double limit = OUTLIER_NORM * (double)median_of(sorted, P);
+    vt_arena_rewind(out->arena, mark);
+    for (size_t p = 0; p < P; p++)
+        outliers += (double)norms[p] > limit;
+    if (outliers == 0 || (double)outliers > fmax(1.0, FEW_PATCHES * (double)P))
+        return VT_OK;
+
+    for (size_t m = 0; m < out->count; m++) {
+        const vt_map *map = &out->maps[m];
+        double total = 0.0, there = 0.0;
+        if (map->unit != VT_UNIT_PATCH || map->h * map->w != P)
+            continue;
+        for (size_t p = 0; p < P; p++) {
+            const double v = map->is_signed ? fabs((double)map->values[p]) : fmax((double)map->values[p], 0.0);
+            total += v;
+            there += (double)norms[p] > limit ? v : 0.0;
+        }
+        if (!(there > DOMINATED_MASS * total))
+            continue;
+        dominated++;
+        if (there / total > worst) {
+            worst = there / total;
+            method = map->method->name;
+        }
+    }
+    if (dominated == 0)
+        return VT_OK;
+    return vt_output_warn(
+        out, err, "high_norm_tokens",
+        "%zu of %zu maps lie mostly on %zu of %zu patches whose token norm is over %.1f times the median (%s: "
+        "%.0f %% of its mass): probably register artefacts of the network, not evidence in the picture",
+        dominated, out->count, outliers, P, OUTLIER_NORM, method, 100.0 * worst);
+}

@@ -1,0 +1,482 @@
+/* From name=value pairs to a request: every check that can be made before the picture is looked at.
+ *
+ * The tables decide: a name belongs to the common options, or to at least one of the methods asked for, or it is
+ * refused. A host that reads a form may ask for the part that is already known (VT_REQUEST_PARTIAL): then only what no
+ * later pair could mend is refused. */
+#include "engine/run/request.h"
+
+#include "engine/pass/trace.h"
+#include "engine/render/draw.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const vt_limits vt_limits_default = {
+    .pixels_max = 64000000,
+    .picture_pixels_max = 64000000,
+    .cost_max = 10000.0,
+    .methods_max = VT_METHODS_MAX,
+    .targets_max = VT_TARGETS_MAX,
+    .maps_max = 512,
+};
+
+enum { QUOTE_MAX = 60 };
+
+/* The beginning of a value, short enough to be quoted, never cut inside a UTF-8 sequence. */
+static const char *quote(char buf[QUOTE_MAX + 4], const char *text)
+{
+    size_t n = strlen(text);
+    if (n <= QUOTE_MAX) {
+        memcpy(buf, text, n + 1);
+        return buf;
+    }
+    n = QUOTE_MAX;
+    while (n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80)
+        n--;
+    memcpy(buf, text, n);
+    memcpy(buf + n, "...", 4);
+    return buf;
+}
+
+static const char *find_pair(const vt_pair *pairs, size_t count, const char *name)
+{
+    for (size_t k = 0; k < count; k++)
+        if (strcmp(pairs[k].name, name) == 0)
+            return pairs[k].value;
+    return NULL;
+}
+
+static vt_status no_pair_twice(const vt_pair *pairs, size_t count, vt_error *err)
+{
+    char buf[QUOTE_MAX + 4];
+    for (size_t k = 0; k < count; k++)
+        for (size_t j = 0; j < k; j++)
+            if (strcmp(pairs[j].name, pairs[k].name) == 0)
+                return vt_error_set(err, VT_E_INVALID, pairs[k].name, "%s is given twice", quote(buf, pairs[k].name));
+    return VT_OK;
+}
+
+/* ---- methods ---- */
+
+static vt_status method_unknown(const char *name, vt_error *err)
+{
+    char buf[QUOTE_MAX + 4], all[VT_ERROR_ALLOWED];
+    const char *nearest = NULL;
+    size_t best = SIZE_MAX, used = 0;
+
+    all[0] = '\0';
+    for (size_t k = 0; k < vt_explainer_count(); k++) {
+        const char *known = vt_explainer_at(k)->name;
+        const size_t distance = vt_name_distance(name, known);
+        if (distance < best) {
+            best = distance;
+            nearest = known;
+        }
+        const int n = snprintf(all + used, sizeof all - used, "%s%s", k ? ", " : "", known);
+        if (n < 0 || (size_t)n >= sizeof all - used) {
+            memcpy(all + (sizeof all - 4), "...", 4);
+            break;
+        }
+        used += (size_t)n;
+    }
+    const vt_status st =
+        nearest ? vt_error_set(err, VT_E_METHOD_UNKNOWN, "method", "there is no method '%s'; did you mean %s?",
+                               quote(buf, name), nearest)
+                : vt_error_set(err, VT_E_METHOD_UNKNOWN, "method", "there is no method '%s'", quote(buf, name));
+    vt_error_allow(err, "%s", all);
+    return st;
+}
+
+static vt_status add_method(vt_request *rq, const char *name, vt_error *err)
+{
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    const vt_explainer *explainer = vt_explainer_find(name);
+    const size_t max = rq->limits.methods_max < VT_METHODS_MAX ? rq->limits.methods_max : VT_METHODS_MAX;
+
+    if (!explainer)
+        return method_unknown(name, err);
+    for (size_t k = 0; k < rq->methods_count; k++)
+        if (rq->methods[k].explainer == explainer)
+            return vt_error_set(err, VT_E_INVALID, "method", "method %s is named twice", explainer->name);
+    if (rq->methods_count == max) {
+        vt_error_set(err, VT_E_INVALID, "method", "more than %zu methods in one request", max);
+        vt_error_allow(err, "at most %zu methods", max);
+        return VT_E_INVALID;
+    }
+    vt_asked_method *asked = &rq->methods[rq->methods_count++];
+    asked->explainer = explainer;
+    asked->params = calloc(1, explainer->params_size ? explainer->params_size : 1);
+    asked->given = calloc(explainer->params_count + 1, sizeof *asked->given);
+    if (!asked->params || !asked->given)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the request");
+    vt_params_default(explainer->params, explainer->params_count, info, asked->params);
+    return VT_OK;
+}
+
+static vt_status parse_methods(vt_request *rq, vt_error *err)
+{
+    const char *at = rq->options.method;
+    char name[VT_TEXT_MAX];
+
+    for (;;) {
+        const size_t n = strcspn(at, ",");
+        memcpy(name, at, n);
+        name[n] = '\0';
+        const vt_status st = add_method(rq, name, err);
+        if (st != VT_OK)
+            return st;
+        if (at[n] == '\0')
+            return VT_OK;
+        at += n + 1;
+    }
+}
+
+/* ---- names and values ---- */
+
+static vt_status name_unknown(const vt_request *rq, const char *name, vt_error *err)
+{
+    char buf[QUOTE_MAX + 4];
+    size_t common_count, best = SIZE_MAX;
+    const vt_param *common = vt_common_params(&common_count);
+    const char *nearest = NULL, *owner = NULL;
+
+    for (size_t m = 0; m < vt_explainer_count() && !owner; m++) {
+        const vt_explainer *other = vt_explainer_at(m);
+        if (vt_param_find(other->params, other->params_count, name))
+            owner = other->name;
+    }
+    if (owner && !(rq->flags & VT_REQUEST_PREDICT))
+        return vt_error_set(err, VT_E_INVALID, name, "%s is a parameter of %s, not of the method%s asked for", name,
+                            owner, rq->methods_count > 1 ? "s" : "");
+    for (size_t k = 0; k < common_count; k++) {
+        if ((rq->flags & VT_REQUEST_PREDICT) && !(common[k].flags & VT_PARAM_PREDICT))
+            continue;
+        const size_t distance = vt_name_distance(name, common[k].name);
+        if (distance < best) {
+            best = distance;
+            nearest = common[k].name;
+        }
+    }
+    for (size_t m = 0; m < rq->methods_count; m++)
+        for (size_t k = 0; k < rq->methods[m].explainer->params_count; k++) {
+            const size_t distance = vt_name_distance(name, rq->methods[m].explainer->params[k].name);
+            if (distance < best) {
+                best = distance;
+                nearest = rq->methods[m].explainer->params[k].name;
+            }
+        }
+    if (nearest)
+        return vt_error_set(err, VT_E_INVALID, name, "there is no parameter '%s'; did you mean %s?", quote(buf, name),
+                            nearest);
+    return vt_error_set(err, VT_E_INVALID, name, "there is no parameter '%s'", quote(buf, name));
+}
+
+static vt_status set_pair(vt_request *rq, const vt_pair *pair, bool methods_known, vt_error *err)
+{
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    const bool predict = (rq->flags & VT_REQUEST_PREDICT) != 0;
+    size_t common_count;
+    const vt_param *common = vt_common_params(&common_count);
+    const vt_param *row = vt_param_find(common, common_count, pair->name);
+    bool owned = false;
+
+    if (row && (!predict || (row->flags & VT_PARAM_PREDICT)))
+        return vt_param_set(row, pair->value, info, &rq->options, err);
+    if (predict)
+        return name_unknown(rq, pair->name, err);
+    if (!methods_known) { /* the form may still name a method: any method's parameter will do, unchecked */
+        for (size_t m = 0; m < vt_explainer_count(); m++)
+            owned = owned || vt_param_find(vt_explainer_at(m)->params, vt_explainer_at(m)->params_count, pair->name);
+        return owned ? VT_OK : name_unknown(rq, pair->name, err);
+    }
+    for (size_t m = 0; m < rq->methods_count; m++) {
+        vt_asked_method *asked = &rq->methods[m];
+        row = vt_param_find(asked->explainer->params, asked->explainer->params_count, pair->name);
+        if (!row)
+            continue;
+        const vt_status st = vt_param_set(row, pair->value, info, asked->params, err);
+        if (st != VT_OK)
+            return st;
+        asked->given[row - asked->explainer->params] = true;
+        owned = true;
+    }
+    return owned ? VT_OK : name_unknown(rq, pair->name, err);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+static vt_status parse_background(vt_request *rq, vt_error *err)
+{
+    const char *text = rq->options.background;
+    char buf[QUOTE_MAX + 4];
+
+    if (strcmp(text, "none") == 0) {
+        rq->drop_alpha = true;
+        return VT_OK;
+    }
+    if (strcmp(text, "white") == 0 || strcmp(text, "black") == 0) {
+        memset(rq->background, text[0] == 'w' ? 255 : 0, 3);
+        return VT_OK;
+    }
+    if (text[0] == '#' && strlen(text) == 7) {
+        int ok = 1;
+        for (int k = 0; k < 3; k++) {
+            const int high = hex_digit(text[1 + 2 * k]), low = hex_digit(text[2 + 2 * k]);
+            ok = ok && high >= 0 && low >= 0;
+            rq->background[k] = (uint8_t)(high * 16 + low);
+        }
+        if (ok)
+            return VT_OK;
+    }
+    vt_error_set(err, VT_E_INVALID, "background", "background '%s' is not white, black, none or #rrggbb",
+                 quote(buf, text));
+    vt_error_allow(err, "white, black, none, #rrggbb");
+    return VT_E_INVALID;
+}
+
+static vt_status check_options(const vt_request *rq, vt_error *err)
+{
+    const vt_options *o = &rq->options;
+    const bool has_min = !isnan(o->scale_min), has_max = !isnan(o->scale_max);
+
+    if (o->scale == VT_SCALE_FIXED && !(has_min && has_max))
+        return vt_error_set(err, VT_E_INVALID, has_min ? "scale_max" : "scale_min",
+                            "scale=fixed needs scale_min and scale_max");
+    if (o->scale != VT_SCALE_FIXED && (has_min || has_max))
+        return vt_error_set(err, VT_E_INVALID, has_min ? "scale_min" : "scale_max", "%s goes with scale=fixed only",
+                            has_min ? "scale_min" : "scale_max");
+    if (has_min && !(o->scale_min < o->scale_max))
+        return vt_error_set(err, VT_E_INVALID, "scale_max", "scale_max must be larger than scale_min");
+    if (o->precision != 0)
+        return vt_error_set(err, VT_E_UNSUPPORTED, "precision", "this build computes in fp32 only");
+    if ((rq->flags & VT_REQUEST_ONE_PICTURE) && o->output && o->output != VT_OUTPUT_OVERLAY)
+        return vt_error_set(err, VT_E_INVALID, "output",
+                            "an answer of type image/png is the overlay; leave output out");
+    return VT_OK;
+}
+
+static vt_status settle(vt_request *rq, vt_error *err)
+{
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    double backward = 0.0, forwards = 0.0;
+
+    rq->cost = 1.0;
+    for (size_t m = 0; m < rq->methods_count; m++) {
+        vt_asked_method *asked = &rq->methods[m];
+        const vt_explainer *x = asked->explainer;
+        const bool class_specific = (x->yields & VT_YIELDS_CLASS_SPECIFIC) != 0;
+        const size_t runs = class_specific ? rq->targets_count : 1;
+
+        if (class_specific && info->classes == 0)
+            return vt_error_set(err, VT_E_UNSUPPORTED, "method", "%s explains a class, and this model has no head",
+                                x->name);
+        if (x->settle) {
+            const vt_status st = x->settle(info, asked->params, asked->given, err);
+            if (st != VT_OK)
+                return st;
+        }
+        rq->needs |= x->needs_of ? x->needs_of(asked->params) : x->needs;
+        rq->maps += runs * x->maps(info, asked->params);
+        const size_t scratch = x->scratch ? x->scratch(info, asked->params) : 0;
+        rq->scratch = scratch > rq->scratch ? scratch : rq->scratch;
+        if (x->needs &
+            VT_NEEDS_FORWARDS) /* passes of its own; the others share one forward and one backward per target */
+            forwards += (double)runs * x->cost(info, asked->params);
+        else if (class_specific)
+            backward = fmax(backward, (double)runs * (x->cost(info, asked->params) - 1.0));
+    }
+    rq->cost += backward + forwards;
+    if (rq->maps > rq->limits.maps_max) {
+        vt_error_set(err, VT_E_INVALID, "method", "this request would make %zu maps", rq->maps);
+        vt_error_allow(err, "at most %zu maps", rq->limits.maps_max);
+        return VT_E_INVALID;
+    }
+    if (!(rq->cost <= rq->limits.cost_max)) {
+        vt_error_set(err, VT_E_TOO_COSTLY, "method", "this request costs %.0f forward passes", rq->cost);
+        vt_error_allow(err, "at most %.0f forward passes", rq->limits.cost_max);
+        return VT_E_TOO_COSTLY;
+    }
+    return VT_OK;
+}
+
+/* ---- canonical text ---- */
+
+static vt_status write_canonical(vt_request *rq, vt_error *err)
+{
+    size_t size = 0, common_count;
+    const vt_param *common = vt_common_params(&common_count);
+    char value[VT_TEXT_MAX * 2];
+    FILE *out = open_memstream(&rq->canonical, &size);
+
+    if (!out)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the request");
+    for (size_t k = 0; k < common_count; k++) {
+        if ((rq->flags & VT_REQUEST_PREDICT) && !(common[k].flags & VT_PARAM_PREDICT))
+            continue;
+        if (common[k].offset == offsetof(vt_options, target) || common[k].offset == offsetof(vt_options, versus))
+            continue;
+        vt_param_format(&common[k], &rq->options, value, sizeof value);
+        fprintf(out, "%s=%s\n", common[k].name, value);
+    }
+    for (size_t k = 0; k < rq->targets_count; k++)
+        fprintf(out, "class=%s%d\n", rq->targets[k].top ? "top" : "",
+                rq->targets[k].top ? rq->targets[k].top : rq->targets[k].index);
+    fprintf(out, "versus=%d\npicture=%u\nnometrics=%d\n", rq->versus, rq->flags & VT_REQUEST_ONE_PICTURE,
+            rq->no_metrics);
+    for (size_t m = 0; m < rq->methods_count; m++)
+        for (size_t k = 0; k < rq->methods[m].explainer->params_count; k++) {
+            const vt_param *row = &rq->methods[m].explainer->params[k];
+            vt_param_format(row, rq->methods[m].params, value, sizeof value);
+            fprintf(out, "%s.%s=%s\n", rq->methods[m].explainer->name, row->name, value);
+        }
+    const int failed = ferror(out);
+    if (fclose(out) != 0 || failed)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the request");
+    return VT_OK;
+}
+
+/* ---- the whole ---- */
+
+static vt_status parse(vt_request *rq, const vt_pair *pairs, size_t count, vt_error *err)
+{
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    const bool predict = (rq->flags & VT_REQUEST_PREDICT) != 0, partial = (rq->flags & VT_REQUEST_PARTIAL) != 0;
+    size_t common_count;
+    const vt_param *common = vt_common_params(&common_count);
+    const char *methods = predict ? NULL : find_pair(pairs, count, "method");
+    const bool methods_known = !predict && (methods || !partial);
+    vt_status st = no_pair_twice(pairs, count, err);
+
+    vt_params_default(common, common_count, info, &rq->options);
+    if (st == VT_OK && predict && info->classes == 0)
+        st = vt_error_set(err, VT_E_UNSUPPORTED, "model", "this model has no head to predict with");
+    if (st == VT_OK && methods)
+        st = vt_param_set(vt_param_find(common, common_count, "method"), methods, info, &rq->options, err);
+    if (st == VT_OK && methods_known)
+        st = parse_methods(rq, err);
+    for (size_t k = 0; k < count && st == VT_OK; k++)
+        st = set_pair(rq, &pairs[k], methods_known, err);
+    rq->no_metrics = find_pair(pairs, count, "metrics") && rq->options.metrics == 0;
+    if (st == VT_OK)
+        st = parse_background(rq, err);
+    if (st == VT_OK && !predict)
+        st = vt_request_targets(rq, err);
+    if (st == VT_OK && !partial)
+        st = check_options(rq, err);
+    if (st == VT_OK && !partial)
+        st = settle(rq, err);
+    if (st == VT_OK && !partial)
+        st = write_canonical(rq, err);
+    return st;
+}
+
+vt_status vt_request_open(vt_request **out, const vt_model *model, const vt_limits *limits, const vt_pair *pairs,
+                          size_t count, unsigned flags, vt_error *err)
+{
+    vt_request *rq = calloc(1, sizeof *rq);
+    if (!rq)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the request");
+    rq->model = model;
+    rq->limits = limits ? *limits : vt_limits_default;
+    rq->flags = flags;
+    rq->versus = -1;
+    const vt_status st = parse(rq, pairs, count, err);
+    if (st != VT_OK) {
+        vt_request_close(rq);
+        return st;
+    }
+    *out = rq;
+    return VT_OK;
+}
+
+void vt_request_close(vt_request *rq)
+{
+    if (!rq)
+        return;
+    for (size_t m = 0; m < rq->methods_count; m++) {
+        free(rq->methods[m].params);
+        free(rq->methods[m].given);
+    }
+    free(rq->canonical);
+    free(rq);
+}
+
+double vt_request_cost(const vt_request *rq)
+{
+    return rq->cost;
+}
+
+size_t vt_request_maps(const vt_request *rq)
+{
+    return rq->maps;
+}
+
+bool vt_request_needs_image(const vt_request *rq)
+{
+    for (size_t m = 0; m < rq->methods_count; m++)
+        if (!(rq->methods[m].explainer->yields & VT_YIELDS_NO_IMAGE))
+            return true;
+    return rq->methods_count == 0;
+}
+
+size_t vt_request_methods(const vt_request *rq, const vt_explainer **methods, size_t max)
+{
+    for (size_t m = 0; m < rq->methods_count && m < max; m++)
+        methods[m] = rq->methods[m].explainer;
+    return rq->methods_count;
+}
+
+const char *vt_request_canonical(const vt_request *rq)
+{
+    return rq->canonical ? rq->canonical : "";
+}
+
+size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t maps, size_t scratch)
+{
+    const size_t input = 3 * info->image_h * info->image_w;
+    const size_t per_map = info->grid_h * info->grid_w * (sizeof(float) + sizeof(double)) + sizeof(vt_map) + 2048;
+    return vt_trace_bytes(info, needs) + maps * per_map + scratch + input * (sizeof(float) + 1) +
+           info->classes * 4 * sizeof(double) + ((size_t)1 << 20);
+}
+
+size_t vt_request_bytes(const vt_request *rq, uint64_t pixels)
+{
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    const size_t cells = info->grid_h * info->grid_w;
+    return vt_request_work_bytes(info, rq->needs, rq->maps, rq->scratch) + vt_image_scratch(pixels) +
+           rq->maps * vt_render_bytes(pixels, 2, cells);
+}
+
+size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
+{
+    const vt_model_info *info = vt_model_get_info(model);
+    uint32_t needs = 0;
+    size_t scratch = 0;
+
+    for (size_t k = 0; k < vt_explainer_count(); k++) {
+        const vt_explainer *x = vt_explainer_at(k);
+        needs |= x->needs;
+        void *params = calloc(1, x->params_size ? x->params_size : 1);
+        if (!params)
+            continue; /* the estimate stays a little low; the arena itself refuses what does not fit */
+        vt_params_default(x->params, x->params_count, info, params);
+        const size_t bytes = x->scratch ? x->scratch(info, params) : 0;
+        scratch = bytes > scratch ? bytes : scratch;
+        free(params);
+    }
+    /* pictures x pixels is limited; what a picture takes whatever its size is counted for each map */
+    const size_t cells = info->grid_h * info->grid_w;
+    return vt_request_work_bytes(info, needs, limits->maps_max, scratch) + vt_image_scratch(limits->pixels_max) +
+           vt_render_bytes(limits->picture_pixels_max, 2, cells) + limits->maps_max * vt_render_bytes(0, 2, cells);
+}

@@ -1,0 +1,62 @@
+/* A parsed request as run.c reads it. Const after vt_request_open, so several threads may run it at once. */
+#ifndef VT_RUN_REQUEST_H
+#define VT_RUN_REQUEST_H
+
+#include "vitral/evaluate.h"
+#include "vitral/render.h"
+#include "vitral/run.h"
+
+enum { VT_OUTPUT_OVERLAY = 1u << 0, VT_OUTPUT_HEATMAP = 1u << 1, VT_OUTPUT_VALUES = 1u << 2 };
+enum { VT_EXIF_APPLY, VT_EXIF_IGNORE };
+enum { VT_METHODS_MAX = 16, VT_TARGETS_MAX = 8 };
+enum { VT_PICTURES_BY_DEFAULT = 8 }; /* an answer with more maps carries values unless told otherwise */
+
+/* The common options, api section 3. Enumerations that depend on the method or the model hold -1 until then. */
+typedef struct vt_options {
+    char method[VT_TEXT_MAX], target[VT_TEXT_MAX], versus[VT_TEXT_MAX], background[VT_TEXT_MAX];
+    int top;
+    int sign, scale, colormap, size, interpolation, fit, exif, precision;
+    double scale_min, scale_max, alpha;
+    unsigned output, metrics;
+    uint64_t seed;
+} vt_options;
+
+typedef struct vt_asked_method {
+    const vt_explainer *explainer;
+    void *params; /* explainer->params_size bytes */
+    bool *given;  /* (params_count) */
+} vt_asked_method;
+
+typedef struct vt_asked_target {
+    int top; /* 1 ... 5: the N-th class of the prediction; 0: index */
+    int index;
+} vt_asked_target;
+
+struct vt_request {
+    const vt_model *model;
+    vt_limits limits;
+    unsigned flags;
+    vt_options options;
+    vt_asked_method methods[VT_METHODS_MAX];
+    size_t methods_count;
+    vt_asked_target targets[VT_TARGETS_MAX];
+    size_t targets_count;
+    bool target_twice; /* the same target was named again */
+    int versus;        /* -1 = none */
+    bool no_metrics;   /* metrics=none */
+    bool drop_alpha;
+    uint8_t background[3];
+    uint32_t needs;
+    double cost;
+    size_t maps;
+    size_t scratch; /* the largest of any method */
+    char *canonical;
+};
+
+/* Parses "top1,243,bull mastiff" into request->targets. */
+VT_MUST_USE vt_status vt_request_targets(vt_request *request, vt_error *err);
+
+/* Arena bytes of everything but the picture itself. */
+size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t maps, size_t scratch);
+
+#endif

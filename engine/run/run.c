@@ -1,0 +1,299 @@
+/* One request from bytes to maps: decode, preprocess, one forward, one backward per target, methods, metrics, pictures.
+ *
+ * All memory comes from the worker's arena and nothing is given back before the result has been read, except the
+ * scratch of each stage. A run holds no state: the same request gives the same result on any worker. */
+#include "engine/run/stages.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct run_state {
+    const vt_request *rq;
+    const vt_model_info *info;
+    vt_arena *arena;
+    vt_control *control;
+    vt_result *result;
+    vt_image image;
+    uint8_t *rgb8;      /* (image_h, image_w, 3): what the model saw */
+    const float *input; /* (3, image_h, image_w) */
+    vt_trace trace;
+    vt_ranking ranking;
+    vt_output output;
+    int targets[VT_TARGETS_MAX]; /* resolved, no class twice */
+    size_t targets_count;
+} run_state;
+
+/* Adds the time since *from to *slot and moves *from to now. */
+static void lap(double *slot, int64_t *from)
+{
+    const int64_t now = vt_now_ns();
+    *slot += (double)(now - *from) * 1e-6;
+    *from = now;
+}
+
+static vt_status read_picture(run_state *s, const uint8_t *bytes, size_t size, vt_error *err)
+{
+    const vt_request *rq = s->rq;
+    const vt_preprocess *rule = &s->info->preprocess;
+    const vt_decode_options decode = {.ignore_exif = rq->options.exif == VT_EXIF_IGNORE,
+                                      .drop_alpha = rq->drop_alpha,
+                                      .background = {rq->background[0], rq->background[1], rq->background[2]},
+                                      .pixels_max = rq->limits.pixels_max};
+    const size_t pixels = s->info->image_h * s->info->image_w;
+    const vt_fit fit = rq->options.fit < 0 ? VT_FIT_MODEL : (vt_fit)(VT_FIT_CROP + rq->options.fit);
+    float *input = vt_arena_alloc(s->arena, 3 * pixels, sizeof *input);
+    vt_result *result = s->result;
+
+    s->rgb8 = vt_arena_alloc(s->arena, 3 * pixels, 1);
+    if (!input || !s->rgb8)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the model's input");
+    vt_status st = vt_image_decode(&s->image, bytes, size, &decode, s->arena, err);
+    if (st == VT_OK)
+        st = vt_preprocess_plan(&result->transform, rule, fit, s->image.width, s->image.height, err);
+    if (st == VT_OK)
+        st = vt_preprocess_run(input, s->rgb8, &s->image, rule, &result->transform, s->arena, err);
+    if (st != VT_OK)
+        return st;
+    s->input = input;
+    result->has_image = true;
+    result->image_width = s->image.width;
+    result->image_height = s->image.height;
+    result->image_format = s->image.format;
+    result->image_orientation = s->image.orientation;
+    return VT_OK;
+}
+
+static vt_status predict(run_state *s, vt_error *err)
+{
+    const size_t top = (size_t)s->rq->options.top;
+    vt_prediction *predictions;
+
+    if (s->info->classes == 0)
+        return VT_OK;
+    const vt_status st = vt_rank_classes(&s->ranking, s->info, s->trace.logits, s->arena, err);
+    if (st != VT_OK)
+        return st;
+    const size_t n = top < s->ranking.classes ? top : s->ranking.classes;
+    if (!(predictions = vt_arena_alloc(s->arena, n, sizeof *predictions)))
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the prediction");
+    for (size_t k = 0; k < n; k++)
+        predictions[k] = vt_prediction_of(s->rq->model, &s->ranking, s->ranking.order[k]);
+    s->result->predictions = predictions;
+    s->result->predictions_count = n;
+    s->result->multi_label = s->info->multi_label;
+    return VT_OK;
+}
+
+/* topN needs the prediction; after it, the same class may have been named in two ways. */
+static vt_status resolve_targets(run_state *s, vt_error *err)
+{
+    bool twice = s->rq->target_twice;
+
+    for (size_t k = 0; k < s->rq->targets_count; k++) {
+        const vt_asked_target *asked = &s->rq->targets[k];
+        const int index = asked->top ? s->ranking.order[asked->top - 1] : asked->index;
+        bool known = false;
+        for (size_t j = 0; j < s->targets_count; j++)
+            known = known || s->targets[j] == index;
+        if (index == s->rq->versus)
+            return vt_error_set(err, VT_E_INVALID, "versus",
+                                "versus is class %d, which is the class to explain: their difference is zero", index);
+        if (known)
+            twice = true;
+        else
+            s->targets[s->targets_count++] = index;
+    }
+    return twice ? vt_output_warn(&s->output, err, "target_twice", "a target was named twice and is computed once")
+                 : VT_OK;
+}
+
+static vt_status run_method(run_state *s, size_t m, size_t target, vt_error *err)
+{
+    const vt_asked_method *asked = &s->rq->methods[m];
+    const bool class_specific = (asked->explainer->yields & VT_YIELDS_CLASS_SPECIFIC) != 0;
+    const size_t before = s->output.count;
+    vt_ctx ctx = {.model = s->rq->model,
+                  .info = s->info,
+                  .trace = &s->trace,
+                  .arena = s->arena,
+                  .control = s->control,
+                  .transform = s->result->has_image ? &s->result->transform : NULL,
+                  .image_width = s->image.width,
+                  .image_height = s->image.height,
+                  .seed = s->rq->options.seed,
+                  .target = class_specific ? s->targets[target] : -1,
+                  .versus = class_specific ? s->rq->versus : -1};
+
+    s->output.method = asked->explainer;
+    s->output.params = asked->params;
+    const vt_status st = asked->explainer->run(&ctx, asked->params, &s->output, err);
+    if (st != VT_OK)
+        return st;
+    for (size_t k = before; k < s->output.count; k++) {
+        vt_map *map = &s->output.maps[k];
+        if (!class_specific)
+            continue;
+        map->has_target = true;
+        map->target = vt_prediction_of(s->rq->model, &s->ranking, ctx.target);
+        map->has_versus = ctx.versus >= 0;
+        if (map->has_versus)
+            map->versus = vt_prediction_of(s->rq->model, &s->ranking, ctx.versus);
+    }
+    return VT_OK;
+}
+
+static bool any_class_specific(const vt_request *rq)
+{
+    for (size_t m = 0; m < rq->methods_count; m++)
+        if (rq->methods[m].explainer->yields & VT_YIELDS_CLASS_SPECIFIC)
+            return true;
+    return false;
+}
+
+/* Methods that read gradients run target by target, right after that target's backward. Their maps then come target
+ * by target, and are brought into the order of the request: by method first. */
+static vt_status run_methods(run_state *s, int64_t *clock, vt_error *err)
+{
+    const vt_request *rq = s->rq;
+    vt_timing *timing = &s->result->timing;
+    const bool backward = (rq->needs & VT_NEEDS_BACKWARD) != 0;
+    float *dlogits = vt_arena_calloc(s->arena, s->info->classes, sizeof *dlogits);
+    size_t(*ends)[VT_TARGETS_MAX] =
+        vt_arena_calloc(s->arena, VT_METHODS_MAX, sizeof *ends); /* first map, per method and target */
+    size_t(*starts)[VT_TARGETS_MAX] = vt_arena_calloc(s->arena, VT_METHODS_MAX, sizeof *starts);
+    const size_t rounds = any_class_specific(rq) ? s->targets_count : 1;
+
+    if (!dlogits || !ends || !starts)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the targets");
+    for (size_t t = 0; t < rounds; t++) {
+        if (backward) {
+            dlogits[s->targets[t]] = 1.0f;
+            if (rq->versus >= 0)
+                dlogits[rq->versus] = -1.0f;
+            const vt_status st = vt_backward(&s->trace, dlogits, s->control, err);
+            if (st != VT_OK)
+                return st;
+            dlogits[s->targets[t]] = 0.0f;
+            lap(&timing->backward, clock);
+            vt_control_progress(s->control, "backward", t + 1, rounds);
+        }
+        for (size_t m = 0; m < rq->methods_count; m++) {
+            if (t > 0 && !(rq->methods[m].explainer->yields & VT_YIELDS_CLASS_SPECIFIC))
+                continue;
+            vt_status st = vt_control_check(s->control, err);
+            starts[m][t] = s->output.count;
+            if (st == VT_OK)
+                st = run_method(s, m, t, err);
+            if (st != VT_OK)
+                return st;
+            ends[m][t] = s->output.count;
+        }
+        lap(&timing->explain, clock);
+    }
+
+    vt_map *ordered = vt_arena_alloc(s->arena, s->output.count, sizeof *ordered);
+    size_t n = 0;
+    if (!ordered)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for %zu maps", s->output.count);
+    for (size_t m = 0; m < rq->methods_count; m++)
+        for (size_t t = 0; t < rounds; t++)
+            for (size_t k = starts[m][t]; k < ends[m][t]; k++)
+                ordered[n++] = s->output.maps[k];
+    memcpy(s->output.maps, ordered, n * sizeof *ordered);
+    return VT_OK;
+}
+
+static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
+{
+    const vt_request *rq = s->rq;
+    vt_timing *timing = &s->result->timing;
+    vt_status st = vt_output_init(&s->output, s->arena, rq->maps, err);
+
+    if (st == VT_OK && s->input) {
+        st = vt_trace_open(&s->trace, rq->model, rq->needs, s->arena, err);
+        if (st == VT_OK)
+            st = vt_forward(&s->trace, s->input, s->control, err);
+        if (st == VT_OK)
+            st = predict(s, err);
+        lap(&timing->forward, clock);
+        vt_control_progress(s->control, "forward", 1, 1);
+    }
+    if (st == VT_OK && rq->targets_count && s->ranking.order)
+        st = resolve_targets(s, err);
+    if (st == VT_OK && rq->methods_count)
+        st = run_methods(s, clock, err);
+    if (st == VT_OK)
+        st = vt_measure_maps(&s->output, rq, s->arena, err);
+    if (st == VT_OK && s->input)
+        st = vt_warn_artefacts(&s->output, &s->trace, err);
+    lap(&timing->metrics, clock);
+    if (st == VT_OK)
+        st = vt_draw_maps(&s->output, rq, s->result->has_image ? &s->image : NULL, s->rgb8, &s->result->transform,
+                          s->arena, s->control, err);
+    lap(&timing->render, clock);
+    return st;
+}
+
+static vt_status run(const vt_request *rq, const uint8_t *bytes, size_t size, const float *input, vt_arena *arena,
+                     vt_control *control, const vt_result **out, vt_error *err)
+{
+    run_state *s = vt_arena_calloc(arena, 1, sizeof *s);
+    const int64_t start = vt_now_ns();
+    int64_t clock = start;
+    vt_status st = vt_control_check(control, err);
+
+    if (!s || !(s->result = vt_arena_calloc(arena, 1, sizeof *s->result)))
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the result");
+    s->rq = rq;
+    s->info = vt_model_get_info(rq->model);
+    s->arena = arena;
+    s->control = control;
+    s->input = input;
+    if (st == VT_OK && bytes) {
+        st = read_picture(s, bytes, size, err);
+        lap(&s->result->timing.decode, &clock);
+    } else if (st == VT_OK && !input && vt_request_needs_image(rq)) {
+        st = vt_error_set(err, VT_E_IMAGE_MISSING, "img", "this request needs a picture");
+    }
+    if (st == VT_OK)
+        st = run_stages(s, &clock, err);
+    if (st != VT_OK)
+        return st;
+    s->result->maps = s->output.maps;
+    s->result->maps_count = s->output.count;
+    s->result->warnings = s->output.warnings;
+    s->result->warnings_count = s->output.warnings_count;
+    s->result->seed = rq->options.seed;
+    s->result->timing.total = (double)(vt_now_ns() - start) * 1e-6;
+    *out = s->result;
+    return VT_OK;
+}
+
+vt_status vt_run(const vt_request *request, const uint8_t *bytes, size_t size, vt_arena *arena, vt_control *control,
+                 const vt_result **out, vt_error *err)
+{
+    return run(request, bytes, size, NULL, arena, control, out, err);
+}
+
+vt_status vt_run_input(const vt_request *request, const float *input, vt_arena *arena, vt_control *control,
+                       const vt_result **out, vt_error *err)
+{
+    return run(request, NULL, 0, input, arena, control, out, err);
+}
+
+vt_status vt_self_check(vt_error *err)
+{
+    size_t count;
+    const vt_param *common = vt_common_params(&count);
+    vt_status st = vt_params_check(common, count, sizeof(vt_options), err);
+
+    for (size_t k = 0; k < vt_explainer_count() && st == VT_OK; k++) {
+        const vt_explainer *x = vt_explainer_at(k);
+        st = vt_params_check(x->params, x->params_count, x->params_size, err);
+        for (size_t j = 0; j < x->params_count && st == VT_OK; j++)
+            if (vt_param_find(common, count, x->params[j].name))
+                st = vt_error_set(err, VT_E_INTERNAL, x->params[j].name, "%s has a parameter that is a common option",
+                                  x->name);
+    }
+    return st;
+}

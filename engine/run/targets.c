@@ -1,0 +1,89 @@
+/* Which classes are to be explained: "243", "bull mastiff", "top2", several of them, and versus. */
+#include "engine/run/request.h"
+
+#include <string.h>
+
+/* topN as N, or 0. */
+static int parse_top(const char *text)
+{
+    return strncmp(text, "top", 3) == 0 && text[3] >= '1' && text[3] <= '5' && text[4] == '\0' ? text[3] - '0' : 0;
+}
+
+static vt_status parse_one(const vt_request *rq, const char *text, const char *param, vt_asked_target *out,
+                           vt_error *err)
+{
+    const size_t classes = vt_model_get_info(rq->model)->classes;
+    out->top = strcmp(param, "class") == 0 ? parse_top(text) : 0;
+    out->index = -1;
+    if (!out->top)
+        return vt_model_find_class(rq->model, text, param, &out->index, err);
+    if ((size_t)out->top > classes) {
+        vt_error_set(err, VT_E_CLASS_RANGE, param, "%s was asked for, but the model has %zu class%s", text, classes,
+                     classes == 1 ? "" : "es");
+        vt_error_allow(err, "top1 ... top%zu", classes);
+        return VT_E_CLASS_RANGE;
+    }
+    return VT_OK;
+}
+
+static vt_status add(vt_request *rq, const char *text, vt_error *err)
+{
+    vt_asked_target target;
+    const size_t max = rq->limits.targets_max < VT_TARGETS_MAX ? rq->limits.targets_max : VT_TARGETS_MAX;
+    const vt_status st = parse_one(rq, text, "class", &target, err);
+
+    if (st != VT_OK)
+        return st;
+    for (size_t k = 0; k < rq->targets_count; k++)
+        if (rq->targets[k].top == target.top && rq->targets[k].index == target.index) {
+            rq->target_twice = true;
+            return VT_OK;
+        }
+    if (rq->targets_count == max) {
+        vt_error_set(err, VT_E_INVALID, "class", "more than %zu targets in one request", max);
+        vt_error_allow(err, "at most %zu targets", max);
+        return VT_E_INVALID;
+    }
+    rq->targets[rq->targets_count++] = target;
+    return VT_OK;
+}
+
+vt_status vt_request_targets(vt_request *rq, vt_error *err)
+{
+    const char *at = rq->options.target;
+    char name[VT_TEXT_MAX];
+    vt_error ignored = {0};
+    vt_asked_target whole;
+
+    if (vt_model_get_info(rq->model)->classes == 0) {
+        if (strcmp(at, "top1") == 0 && rq->options.versus[0] == '\0')
+            return VT_OK; /* nothing was asked for; methods that need a class say so themselves */
+        return vt_error_set(err, VT_E_UNSUPPORTED, "class", "this model has no head, so there is no class to explain");
+    }
+    /* a label may have a comma in it: the whole value first */
+    if (strchr(at, ',') && parse_one(rq, at, "class", &whole, &ignored) == VT_OK) {
+        rq->targets[rq->targets_count++] = whole;
+    } else {
+        for (;;) {
+            const size_t n = strcspn(at, ",");
+            memcpy(name, at, n);
+            name[n] = '\0';
+            const vt_status st = add(rq, name, err);
+            if (st != VT_OK)
+                return st;
+            if (at[n] == '\0')
+                break;
+            at += n + 1;
+        }
+    }
+    if (rq->options.versus[0] == '\0')
+        return VT_OK;
+    const vt_status st = parse_one(rq, rq->options.versus, "versus", &whole, err);
+    if (st != VT_OK)
+        return st;
+    rq->versus = whole.index;
+    for (size_t k = 0; k < rq->targets_count; k++)
+        if (rq->targets[k].index == rq->versus)
+            return vt_error_set(err, VT_E_INVALID, "versus", "versus is the class itself: their difference is zero");
+    return VT_OK;
+}

@@ -1,0 +1,41 @@
+/* How a host stops a run, sets its deadline and hears of its progress.
+ *
+ * The host initialises it, may cancel from any thread, and keeps it alive until the run has returned. */
+#ifndef VT_CONTROL_H
+#define VT_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vitral/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct vt_control {
+    int cancelled;            /* through the functions below only: it is read and written atomically */
+    int64_t deadline_ns;      /* of vt_now_ns(); 0 = none */
+    int64_t checked_ns;       /* when the clock and `gone` were last asked; the run's own */
+    bool (*gone)(void *host); /* may be NULL: is nobody waiting any more? */
+    void (*progress)(void *host, const char *stage, uint64_t done, uint64_t total); /* may be NULL */
+    void *host;
+} vt_control;
+
+/* deadline_ms counts from now; 0 = none. */
+void vt_control_init(vt_control *control, uint64_t deadline_ms);
+void vt_control_cancel(vt_control *control); /* any thread */
+
+/* VT_OK, VT_E_CANCELLED or VT_E_DEADLINE. Cheap: one relaxed load; the clock and `gone` at most every 2 ms.
+ * NULL control is always VT_OK. */
+VT_MUST_USE vt_status vt_control_check(vt_control *control, vt_error *err);
+
+void vt_control_progress(vt_control *control, const char *stage, uint64_t done, uint64_t total);
+
+int64_t vt_now_ns(void); /* CLOCK_MONOTONIC */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

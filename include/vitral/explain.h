@@ -1,0 +1,80 @@
+/* Explanation methods as data: one descriptor each, in one registry. */
+#ifndef VT_EXPLAIN_H
+#define VT_EXPLAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vitral/model.h"
+#include "vitral/param.h"
+#include "vitral/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct vt_ctx vt_ctx;       /* what a running method sees: engine/explain/base/method.h */
+typedef struct vt_output vt_output; /* where a running method puts its maps: the same header */
+
+/* A method's family is what it costs: reads the trace only, needs a backward, needs many forwards, looks at inner
+ * units, needs extra weights or text. */
+typedef enum vt_family {
+    VT_FAMILY_ATTENTION,
+    VT_FAMILY_GRADIENT,
+    VT_FAMILY_REMOVAL,
+    VT_FAMILY_INSIDE,
+    VT_FAMILY_CONCEPT
+} vt_family;
+
+/* What a method reads of the trace. The forward always gives logits. */
+enum {
+    VT_NEEDS_ATTN = 1u << 0, /* A (L, H, T, T) */
+    VT_NEEDS_QK = 1u << 1,   /* q, k per layer, with bias, not scaled */
+    VT_NEEDS_V = 1u << 2,
+    VT_NEEDS_RESIDUAL = 1u << 3,   /* z after every block */
+    VT_NEEDS_ATTN_GRAD = 1u << 4,  /* dy/dA (L, H, T, T) */
+    VT_NEEDS_SCORE_GRAD = 1u << 5, /* dy/dS (L, H, T, T), S already scaled by 1/sqrt(d) */
+    VT_NEEDS_BLOCK_GRAD = 1u << 6, /* dy/dz after every block */
+    VT_NEEDS_INPUT_GRAD = 1u << 7, /* dy/d(normalised input) */
+    VT_NEEDS_RELPROP = 1u << 8,
+    VT_NEEDS_FORWARDS = 1u << 9, /* runs forwards of its own */
+    VT_NEEDS_RNG = 1u << 10
+};
+#define VT_NEEDS_BACKWARD (VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_BLOCK_GRAD | VT_NEEDS_INPUT_GRAD)
+
+enum {
+    VT_YIELDS_SIGNED = 1u << 0,
+    VT_YIELDS_CLASS_SPECIFIC = 1u << 1, /* runs once per target, else once */
+    VT_YIELDS_NO_IMAGE = 1u << 2,       /* needs no picture */
+    VT_YIELDS_EXPERIMENTAL = 1u << 3
+};
+
+typedef struct vt_explainer {
+    const char *name, *title, *summary, *source; /* source: the paper and the reference code */
+    vt_family family;
+    uint32_t needs, yields;
+    uint32_t (*needs_of)(const void *params); /* the part of `needs` that these settled params read; NULL = all of it */
+    const vt_param *params;
+    size_t params_count, params_size;
+
+    /* Defaults that depend on other parameters, checks across parameters and against the model. given[k] says
+     * whether row k was set by the caller. May be NULL. VT_E_INVALID, VT_E_UNSUPPORTED. */
+    vt_status (*settle)(const vt_model_info *info, void *params, const bool *given, vt_error *err);
+
+    double (*cost)(const vt_model_info *info, const void *params);    /* in forwards; per target when class-specific */
+    size_t (*maps)(const vt_model_info *info, const void *params);    /* how many maps one run adds */
+    size_t (*scratch)(const vt_model_info *info, const void *params); /* arena bytes beyond trace and maps */
+    vt_status (*run)(vt_ctx *ctx, const void *params, vt_output *out, vt_error *err);
+} vt_explainer;
+
+size_t vt_explainer_count(void);
+const vt_explainer *vt_explainer_at(size_t k);           /* in registry order; NULL past the end */
+const vt_explainer *vt_explainer_find(const char *name); /* or NULL */
+const char *vt_family_name(vt_family family);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,15 @@
+/* OpenBLAS chooses its kernels when it is loaded, before main(), and a release older than the processor chooses badly. The
+ * one remedy from outside is a variable that must be there at the start: so set it and start again, once. The process
+ * keeps its id; nothing has been opened yet. Where this fails, the slow kernels serve. */
+#include "server/config/config.h"
+#include "vitral/run.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+void vts_restart_for_blas(char **argv)
+{
+    const char *core = vt_blas_better_core(); /* NULL once the variable is set */
+    if (core && setenv("OPENBLAS_CORETYPE", core, 1) == 0)
+        execv("/proc/self/exe", argv);
+}

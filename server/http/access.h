@@ -1,0 +1,27 @@
+/* Who may call: bearer tokens, and origins that browsers may call from. Const after open; any thread. */
+#ifndef VTS_HTTP_ACCESS_H
+#define VTS_HTTP_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vitral/status.h"
+
+typedef struct vts_access vts_access;
+
+/* token_file "": no token is asked for. origins: comma separated, "*" for all, "" for none. VT_E_IO, VT_E_INVALID. */
+VT_MUST_USE vt_status vts_access_open(vts_access **out, const char *token_file, const char *origins, vt_error *err);
+void vts_access_close(vts_access *access);
+
+typedef enum vts_admission { VTS_ADMITTED, VTS_NO_TOKEN, VTS_WRONG_TOKEN } vts_admission;
+
+/* authorization: the header's value or NULL. owner: which token it was (0 when none is asked for), so that what one
+ * token has stored is not shown to another. */
+vts_admission vts_access_check(const vts_access *access, const char *authorization, unsigned *owner);
+
+bool vts_access_has_origins(const vts_access *access);
+bool vts_access_origin(const vts_access *access,
+                       const char *origin); /* exactly as configured, scheme and port included */
+
+#endif

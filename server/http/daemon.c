@@ -1,0 +1,165 @@
+/* libmicrohttpd, set up for suspended connections.
+ *
+ * One internal thread with poll(): epoll kept the slots of connections that the client had cut until their timeout. No
+ * thread per connection (nothing can be suspended there) and no thread pool (it splits the connection limit); one thread
+ * parses and routes tens of times faster than workers compute.
+ *
+ * The listening socket is ours: a port that is taken is reported in words, and SO_REUSEPORT stays off, under which two
+ * services could share a port unawares.
+ *
+ * The end: libmicrohttpd aborts when it is stopped with a suspended connection, so the pool is stopped first, which
+ * answers every job. New connections are taken until then: they hear 503 instead of nothing. */
+#include "server/http/daemon.h"
+
+#include "server/http/request.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BACKLOG = 511, CONNECTION_MEMORY = 128 << 10, LAST_WAIT_MS = 2000 };
+
+struct vts_daemon {
+    struct MHD_Daemon *mhd;
+    vts_service *service;
+    unsigned port;
+};
+
+static void log_message(void *cls, const char *fmt, va_list args) VT_PRINTF(2, 0);
+static void log_message(void *cls, const char *fmt, va_list args)
+{
+    const vts_service *service = cls;
+    char text[512];
+    vsnprintf(text, sizeof text, fmt, args);
+    text[strcspn(text, "\n")] = '\0';
+    vts_log_note(service->log, "http_library", "%s", text);
+}
+
+static void panic(void *cls, const char *file, unsigned line, const char *reason)
+{
+    const vts_service *service = cls;
+    vts_log_note(service->log, "panic", "libmicrohttpd %s:%u: %s", file, line, reason ? reason : "no reason given");
+    abort();
+}
+
+static void count_connection(void *cls, struct MHD_Connection *connection, void **context,
+                             enum MHD_ConnectionNotificationCode code)
+{
+    vts_service *service = cls;
+    (void)connection, (void)context;
+    vts_stats_add(service->stats, VTS_STAT_CONNECTIONS, code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1);
+}
+
+static unsigned port_of(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    char port[16];
+    if (getsockname(fd, (struct sockaddr *)&address, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&address, size, NULL, 0, port, sizeof port, NI_NUMERICSERV) != 0)
+        return 0;
+    return (unsigned)strtoul(port, NULL, 10);
+}
+
+static vt_status open_socket(int *out, const char *host, unsigned port, vt_error *err)
+{
+    const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *list = NULL;
+    char service[16];
+    int fault = 0, fd = -1;
+    const int yes = 1;
+    snprintf(service, sizeof service, "%u", port);
+    const int rc = getaddrinfo(host, service, &hints, &list);
+    if (rc != 0)
+        return vt_error_set(err, VT_E_INVALID, "listen", "listen: %s is no address of this machine: %s", host,
+                            gai_strerror(rc));
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol);
+        if (fd < 0) {
+            fault = errno;
+            continue;
+        }
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes); /* TIME_WAIT of a former run, not two listeners */
+        if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+            fault = errno;
+            close(fd);
+            fd = -1;
+        }
+    }
+    freeaddrinfo(list);
+    if (fd < 0)
+        return vt_error_set(err, VT_E_IO, "listen", "cannot listen on %s:%u: %s", host, port, strerror(fault));
+    *out = fd;
+    return VT_OK;
+}
+
+vt_status vts_daemon_open(vts_daemon **out, const vts_daemon_options *options, vts_service *service, vt_error *err)
+{
+    const unsigned flags =
+        MHD_USE_POLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    int fd = -1;
+    const vt_status st = open_socket(&fd, options->host, options->port, err);
+    if (st != VT_OK)
+        return st;
+    vts_daemon *daemon = calloc(1, sizeof *daemon);
+    if (!daemon) {
+        close(fd);
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the HTTP daemon");
+    }
+    daemon->service = service;
+    daemon->port = port_of(fd);
+    MHD_set_panic_func(panic, service);
+    daemon->mhd = MHD_start_daemon(
+        flags, 0, NULL, NULL, vts_request_handle, service, MHD_OPTION_EXTERNAL_LOGGER, log_message,
+        service, /* first, or early messages go to standard error */
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_URI_LOG_CALLBACK, vts_request_begin, service,
+        MHD_OPTION_NOTIFY_COMPLETED, vts_request_completed, service, MHD_OPTION_NOTIFY_CONNECTION, count_connection,
+        service, MHD_OPTION_CONNECTION_LIMIT, options->connections_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        options->connections_per_ip_max, MHD_OPTION_CONNECTION_TIMEOUT, options->connection_timeout_s,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_END);
+    if (!daemon->mhd) {
+        close(fd);
+        free(daemon);
+        return vt_error_set(err, VT_E_INTERNAL, "listen", "the HTTP library did not start; its reason is in the log");
+    }
+    *out = daemon;
+    return VT_OK;
+}
+
+unsigned vts_daemon_port(const vts_daemon *daemon)
+{
+    return daemon->port;
+}
+
+static void pause_ms(long ms)
+{
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+void vts_daemon_drain(vts_daemon *daemon, uint64_t timeout_ms)
+{
+    vts_service *service = daemon->service;
+    atomic_store(&service->draining, true);
+    vts_pool_wait_idle(service->pool, timeout_ms);
+    const int fd = MHD_quiesce_daemon(daemon->mhd);
+    vts_pool_stop(service->pool); /* cancels what still runs; every suspended connection is resumed when it returns */
+    for (int waited = 0; atomic_load(&service->live) > 0 && waited < LAST_WAIT_MS; waited += 5)
+        pause_ms(5);
+    MHD_stop_daemon(daemon->mhd);
+    if (fd >= 0)
+        close(fd);
+    free(daemon);
+}
+
+const char *vts_daemon_library(void)
+{
+    return MHD_get_version();
+}

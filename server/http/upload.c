@@ -1,0 +1,197 @@
+/* Gathers an upload: picture bytes into one buffer under the byte budget, text fields as pairs, the digest on the way.
+ *
+ * A form has exactly one picture, in the part `img` or `image`, with a file name or without; file names are never used.
+ * A file in any other field is remembered by name, since "no picture" with the name of the field that has one helps more
+ * than "no picture". Memory is taken as the body arrives, at most twice what has arrived: an announced length alone
+ * costs nothing. */
+#include "server/http/upload.h"
+
+#include "server/http/target.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+VT_PRINTF(4, 5)
+static bool fail(vts_upload *up, vts_problem_id id, const char *param, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    up->problem = id;
+    vt_error_set(&up->err, VT_E_INVALID, param, "%s", text);
+    return false;
+}
+
+static bool take_budget(vts_upload *up, size_t bytes)
+{
+    const size_t before = atomic_fetch_add(up->budget.used, bytes);
+    if (before + bytes > up->budget.max) {
+        atomic_fetch_sub(up->budget.used, bytes);
+        return false;
+    }
+    up->counted += bytes;
+    return true;
+}
+
+static bool append_picture(vts_upload *up, const uint8_t *data, size_t size)
+{
+    if (size > up->room - up->size) {
+        size_t room = up->room ? up->room * 2 : 65536;
+        if (up->expected > up->size && up->expected < room) /* no larger than what was announced */
+            room = up->expected;
+        while (room < up->size + size)
+            room *= 2;
+        if (!take_budget(up, room - up->room))
+            return fail(up, VTS_P_MEMORY_FULL, "",
+                        "the uploads that are being read take all the memory there is for them");
+        uint8_t *more = realloc(up->data, room);
+        if (!more)
+            return fail(up, VTS_P_MEMORY_FULL, "", "no memory for the upload");
+        up->data = more;
+        up->room = room;
+    }
+    memcpy(up->data + up->size, data, size);
+    up->size += size;
+    vt_sha256_update(&up->hash, data, size);
+    return true;
+}
+
+static bool begin_part(void *host, const vts_part *part)
+{
+    vts_upload *up = host;
+    up->in_picture = strcmp(part->name, "img") == 0 || strcmp(part->name, "image") == 0;
+    up->in_foreign = !up->in_picture && part->is_file;
+    if (!vts_utf8_valid(part->name, strlen(part->name)))
+        return fail(up, VTS_P_BAD_REQUEST, "", "the name of a part is no UTF-8");
+    if (up->in_picture) {
+        if (up->has_picture)
+            return fail(up, VTS_P_INVALID_PARAMETER, part->name,
+                        "the form has more than one picture; exactly one is expected");
+        up->has_picture = true;
+        return true;
+    }
+    if (up->in_foreign) {
+        if (!up->foreign[0])
+            snprintf(up->foreign, sizeof up->foreign, "%.60s", part->name);
+        if (!vts_utf8_valid(up->foreign, strlen(up->foreign)))
+            snprintf(up->foreign, sizeof up->foreign, "?"); /* cut inside a character */
+        return true;
+    }
+    if (up->fields_count == VTS_FIELDS_MAX)
+        return fail(up, VTS_P_BAD_REQUEST, "", "the form has more than %d fields", VTS_FIELDS_MAX);
+    up->field_name = strlen(part->name) + 1;
+    up->field_size = up->field_name;
+    up->field_room = up->field_name + 64;
+    up->field = malloc(up->field_room);
+    if (!up->field)
+        return fail(up, VTS_P_MEMORY_FULL, "", "no memory for a form field");
+    memcpy(up->field, part->name, up->field_name);
+    return true;
+}
+
+static bool part_data(void *host, const uint8_t *data, size_t size)
+{
+    vts_upload *up = host;
+    if (up->in_picture)
+        return append_picture(up, data, size);
+    if (up->in_foreign)
+        return true;
+    if (up->field_size - up->field_name + size > VTS_FIELD_BYTES_MAX)
+        return fail(up, VTS_P_INVALID_PARAMETER, up->field, "the value of a form field is longer than %d bytes",
+                    VTS_FIELD_BYTES_MAX);
+    if (up->field_size + size + 1 > up->field_room) {
+        char *more = realloc(up->field, 2 * (up->field_size + size) + 1);
+        if (!more)
+            return fail(up, VTS_P_MEMORY_FULL, "", "no memory for a form field");
+        up->field = more;
+        up->field_room = 2 * (up->field_size + size) + 1;
+    }
+    memcpy(up->field + up->field_size, data, size);
+    up->field_size += size;
+    return true;
+}
+
+static bool end_part(void *host)
+{
+    vts_upload *up = host;
+    if (up->in_picture || up->in_foreign)
+        return true;
+    const char *value = up->field + up->field_name;
+    const size_t size = up->field_size - up->field_name;
+    if (memchr(value, '\0', size) || !vts_utf8_valid(value, size))
+        return fail(up, VTS_P_BAD_REQUEST, up->field, "the value of a form field is no UTF-8 text");
+    up->field[up->field_size] = '\0';
+    up->fields[up->fields_count++] = (vt_pair){.name = up->field, .value = value};
+    up->field = NULL;
+    return true;
+}
+
+bool vts_upload_open(vts_upload *up, const char *boundary, size_t expected, vts_budget budget)
+{
+    const vts_part_sink sink = {.begin = begin_part, .data = part_data, .end = end_part, .host = up};
+    memset(up, 0, sizeof *up);
+    up->budget = budget;
+    up->expected = expected;
+    vt_sha256_init(&up->hash);
+    if (!boundary)
+        return true;
+    up->reader = malloc(sizeof *up->reader);
+    if (up->reader)
+        vts_multipart_init(up->reader, boundary, &sink);
+    return up->reader != NULL;
+}
+
+bool vts_upload_feed(vts_upload *up, const uint8_t *data, size_t size)
+{
+    if (!up->reader) {
+        up->has_picture = true;
+        return append_picture(up, data, size);
+    }
+    if (vts_multipart_feed(up->reader, data, size))
+        return true;
+    return up->reader->fault ? fail(up, VTS_P_BAD_REQUEST, "", "%s", up->reader->fault) : false;
+}
+
+bool vts_upload_finish(vts_upload *up)
+{
+    if (up->reader && !vts_multipart_finish(up->reader))
+        return up->reader->fault ? fail(up, VTS_P_BAD_REQUEST, "", "%s", up->reader->fault) : false;
+    free(up->reader);
+    up->reader = NULL;
+    if (up->has_picture) {
+        vt_sha256_final(&up->hash, up->digest);
+        memcpy(up->id, "sha256:", 7);
+        vt_sha256_hex(up->digest, up->id + 7);
+    }
+    return true;
+}
+
+uint8_t *vts_upload_take(vts_upload *up, size_t *size)
+{
+    uint8_t *data = up->data;
+    *size = up->size;
+    up->data = NULL;
+    up->size = up->room = 0;
+    return data;
+}
+
+void vts_upload_close(vts_upload *up)
+{
+    if (up->counted)
+        atomic_fetch_sub(up->budget.used, up->counted);
+    up->counted = 0;
+    free(up->reader);
+    free(up->field);
+    for (size_t k = 0; k < up->fields_count; k++)
+        free((void *)(size_t)up->fields[k].name);
+    up->fields_count = 0;
+    free(up->data);
+    up->data = NULL;
+    up->reader = NULL;
+    up->field = NULL;
+    up->size = up->room = 0;
+}

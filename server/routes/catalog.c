@@ -1,0 +1,101 @@
+/* GET /methods, /metrics-list, /models, /labels: what there is to choose from.
+ *
+ * The first three never change while the process lives: they are made once. */
+#include "server/routes/routes.h"
+
+#include <stdlib.h>
+
+typedef struct label_params {
+    char q[VT_TEXT_MAX], model[VT_TEXT_MAX];
+    int limit;
+} label_params;
+
+static const vt_param label_table[] = {
+    {.name = "q",
+     .help = "only labels that contain this text; case ignored, _ equals blank",
+     .type = VT_TEXT,
+     .offset = offsetof(label_params, q)},
+    {.name = "model",
+     .help = "id of a model of /models; the first when absent",
+     .type = VT_TEXT,
+     .offset = offsetof(label_params, model)},
+    {.name = "limit",
+     .help = "at most so many labels",
+     .type = VT_INT,
+     .min = 1,
+     .max = 1 << 30,
+     .def = 1 << 30,
+     .offset = offsetof(label_params, limit)},
+};
+
+vt_status vts_routes_prepare(vts_service *service, vt_error *err)
+{
+    const vt_model_info *info = vt_model_get_info(service->models[0]);
+    const vt_model *models[VTS_SERVED_MODELS_MAX];
+    for (size_t k = 0; k < service->models_count; k++)
+        models[k] = service->models[k];
+    service->documents[VTS_DOC_METHODS].text = vts_json_methods(info, &service->documents[VTS_DOC_METHODS].size);
+    service->documents[VTS_DOC_METRICS_LIST].text =
+        vts_json_metrics_list(info, &service->documents[VTS_DOC_METRICS_LIST].size);
+    service->documents[VTS_DOC_MODELS].text =
+        vts_json_models(models, service->models_count, 0, &service->documents[VTS_DOC_MODELS].size);
+    for (size_t k = 0; k < VTS_DOC_COUNT; k++)
+        if (!service->documents[k].text) {
+            vts_routes_release(service);
+            return vt_error_set(err, VT_E_NOMEM, "", "no memory for the catalogue");
+        }
+    return VT_OK;
+}
+
+void vts_routes_release(vts_service *service)
+{
+    for (size_t k = 0; k < VTS_DOC_COUNT; k++) {
+        free(service->documents[k].text);
+        service->documents[k].text = NULL;
+    }
+}
+
+static void answer_document(vts_request *r, vts_document document)
+{
+    if (vts_params_take(r, NULL, 0, NULL, NULL, r->target.pairs, r->target.pairs_count, NULL, NULL, 0))
+        vts_reply_static(&r->reply, 200, "application/json", r->service->documents[document].text,
+                         r->service->documents[document].size);
+}
+
+static void answer_methods(vts_request *r)
+{
+    answer_document(r, VTS_DOC_METHODS);
+}
+
+static void answer_metrics_list(vts_request *r)
+{
+    answer_document(r, VTS_DOC_METRICS_LIST);
+}
+
+static void answer_models(vts_request *r)
+{
+    answer_document(r, VTS_DOC_MODELS);
+}
+
+static void answer_labels(vts_request *r)
+{
+    label_params params;
+    bool given[VT_COUNT(label_table)] = {false};
+    size_t size = 0;
+    vt_params_default(label_table, VT_COUNT(label_table), NULL, &params);
+    if (!vts_params_take(r, label_table, VT_COUNT(label_table), &params, given, r->target.pairs, r->target.pairs_count,
+                         NULL, NULL, 0))
+        return;
+    const vt_model *model = vts_service_model(r->service, params.model);
+    if (!model) {
+        vts_refuse(r, VTS_P_MODEL_UNKNOWN, "model", "there is no model %.100s here; /models lists them", params.model);
+        return;
+    }
+    char *body = vts_json_labels(model, params.q, given[2] ? (size_t)params.limit : 0, &size);
+    vts_reply_take(&r->reply, 200, "application/json", body, size);
+}
+
+const vts_route_calls vts_route_methods = {.answer = answer_methods};
+const vts_route_calls vts_route_metrics_list = {.answer = answer_metrics_list};
+const vts_route_calls vts_route_models = {.answer = answer_models};
+const vts_route_calls vts_route_labels = {.answer = answer_labels};

@@ -1,0 +1,422 @@
+/* POST /explain and POST /predict: one picture through the engine.
+ *
+ * check() refuses what the query alone makes impossible, so that a client that waits with its upload hears it first.
+ * answer() has the whole request: it either refuses or leaves a job. work() runs on a worker with that worker's arena and
+ * never sees the connection; whatever happens, it leaves a reply. */
+#include "server/routes/routes.h"
+
+#include "vitral/hash.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct own_params {
+    char model[VT_TEXT_MAX], image_id[VT_TEXT_MAX];
+    int deadline_ms;
+} own_params;
+
+/* Beside the engine's common table. The largest deadline is a setting: it is filled in per request. */
+static const vt_param own_table[] = {
+    {.name = "model",
+     .help = "id of a model of /models; the first when absent",
+     .type = VT_TEXT,
+     .offset = offsetof(own_params, model)},
+    {.name = "image_id",
+     .help = "sha256:<64 hex>: a picture that was uploaded before and is still held",
+     .type = VT_TEXT,
+     .offset = offsetof(own_params, image_id)},
+    {.name = "deadline_ms",
+     .help = "time for the work; then 504",
+     .unit = "ms",
+     .type = VT_INT,
+     .min = 1,
+     .offset = offsetof(own_params, deadline_ms)},
+};
+enum { OWN = VT_COUNT(own_table), ENGINE_PAIRS_MAX = VTS_PAIRS_MAX + VTS_FIELDS_MAX };
+
+typedef struct parsed {
+    own_params own;
+    uint8_t image_digest[32]; /* of image_id, when that is given */
+    bool given[OWN];
+    vt_pair pairs[ENGINE_PAIRS_MAX]; /* what is left for the engine */
+    size_t pairs_count;
+    const vt_model *model;
+} parsed;
+
+/* The server's own parameters out of query and form; what is left is for the engine. */
+static bool parse(vts_request *r, parsed *p)
+{
+    vt_param table[OWN];
+    memcpy(table, own_table, sizeof table);
+    table[2].max = (double)r->service->deadline_ms;
+    table[2].def = (double)r->service->deadline_ms;
+    memset(p->given, 0, sizeof p->given);
+    p->pairs_count = 0;
+    vt_params_default(table, OWN, NULL, &p->own);
+    if (!vts_params_take(r, table, OWN, &p->own, p->given, r->target.pairs, r->target.pairs_count, p->pairs,
+                         &p->pairs_count, ENGINE_PAIRS_MAX) ||
+        !vts_params_take(r, table, OWN, &p->own, p->given, r->upload.fields, r->upload.fields_count, p->pairs,
+                         &p->pairs_count, ENGINE_PAIRS_MAX))
+        return false;
+    p->model = vts_service_model(r->service, p->own.model);
+    if (!p->model) {
+        vts_refuse(r, VTS_P_MODEL_UNKNOWN, "model", "there is no model %.100s here; /models lists them", p->own.model);
+        return false;
+    }
+    if (p->given[1] && !vts_image_id_parse(p->own.image_id, p->image_digest)) {
+        vts_refuse(r, VTS_P_INVALID_PARAMETER, "image_id",
+                   "image_id must be sha256: and 64 hexadecimal digits in lower case");
+        return false;
+    }
+    return true;
+}
+
+static unsigned engine_flags(const vts_request *r, bool predict)
+{
+    return (predict ? VT_REQUEST_PREDICT : 0) | (r->accept == VTS_ACCEPT_PNG ? VT_REQUEST_ONE_PICTURE : 0);
+}
+
+static void check(vts_request *r, bool predict)
+{
+    parsed *p = malloc(sizeof *p);
+    vt_request *request = NULL;
+    vt_error err = {0};
+    if (!p)
+        return;                                                          /* answer() will say so */
+    if (parse(r, p) && (p->given[0] || r->service->models_count == 1) && /* else the form may name another model */
+        vt_request_open(&request, p->model, &r->service->limits, p->pairs, p->pairs_count,
+                        engine_flags(r, predict) | VT_REQUEST_PARTIAL, &err) != VT_OK)
+        vts_refuse_error(r, &err);
+    vt_request_close(request);
+    free(p);
+}
+
+/* Is there a picture where one is needed, and only then? */
+static void check_picture(vts_request *r, const parsed *p, const vt_request *request)
+{
+    const vts_upload *up = &r->upload;
+    if (up->has_picture && p->given[1])
+        vts_refuse(r, VTS_P_INVALID_PARAMETER, "image_id", "either a picture or image_id, not both");
+    else if (up->has_picture && up->size == 0)
+        vts_refuse(r, VTS_P_IMAGE_EMPTY, "", "the picture has no bytes");
+    else if (!up->has_picture && !p->given[1] && up->foreign[0])
+        vts_refuse(r, VTS_P_IMAGE_MISSING, "", "there is a file in the form field %s; the picture is expected in img",
+                   up->foreign);
+    else if (up->foreign[0])
+        vts_refuse(r, VTS_P_INVALID_PARAMETER, up->foreign, "nothing here reads the file in the form field %s",
+                   up->foreign);
+    else if (!up->has_picture && !p->given[1] && vt_request_needs_image(request))
+        vts_refuse(r, VTS_P_IMAGE_MISSING, "", "send the picture in the form field img, or as the whole body");
+}
+
+/* ---- answers that are kept ---- */
+
+/* Digest of all that decides the answer's bytes: picture, model, canonical parameters, kind of answer. */
+static void make_key(vts_job *job, bool predict)
+{
+    const vt_model_info *info = vt_model_get_info(job->model);
+    const char *canonical = vt_request_canonical(job->request);
+    const char kind[2] = {predict ? 'p' : 'e', job->accept == VTS_ACCEPT_PNG ? 'p' : 'j'};
+    const char picture = job->picture_id[0] ? 'y' : 'n';
+    vt_sha256 hash;
+    vt_sha256_init(&hash);
+    vt_sha256_update(&hash, kind, sizeof kind);
+    vt_sha256_update(&hash, &picture, 1);
+    vt_sha256_update(&hash, job->picture_digest, sizeof job->picture_digest);
+    vt_sha256_update(&hash, info->fingerprint, sizeof info->fingerprint);
+    vt_sha256_update(&hash, info->id, strlen(info->id) + 1);
+    vt_sha256_update(&hash, canonical, strlen(canonical));
+    vt_sha256_final(&hash, job->key);
+}
+
+static void add_etag(vts_reply *reply, const uint8_t key[VTS_KEY_BYTES])
+{
+    char text[68];
+    vt_sha256_hex(key, text + 1);
+    text[0] = text[65] = '"';
+    text[66] = '\0';
+    vts_reply_header(reply, "ETag", text);
+}
+
+/* A kept document begins with its request id and ends with `cached`: these two are written anew. NULL when it does not
+ * look like that, or out of memory. */
+static char *renew_document(const vts_blob *blob, const char *id, size_t *size)
+{
+    static const char head[] = "{\"request_id\":\"", old_tail[] = "\"cached\":false}", tail[] = "\"cached\":true}";
+    const char *text = (const char *)blob->data;
+    const size_t head_size = sizeof head - 1, old_size = sizeof old_tail - 1;
+    if (blob->size < head_size + old_size || memcmp(text, head, head_size) != 0 ||
+        memcmp(text + blob->size - old_size, old_tail, old_size) != 0)
+        return NULL;
+    const char *end = memchr(text + head_size, '"', blob->size - head_size - old_size);
+    if (!end)
+        return NULL;
+    const size_t middle = (size_t)(text + blob->size - old_size - end), id_size = strlen(id);
+    char *out = malloc(head_size + id_size + middle + sizeof tail);
+    if (!out)
+        return NULL;
+    memcpy(out, head, head_size);
+    memcpy(out + head_size, id, id_size);
+    memcpy(out + head_size + id_size, end, middle);
+    memcpy(out + head_size + id_size + middle, tail, sizeof tail);
+    *size = head_size + id_size + middle + sizeof tail - 1;
+    return out;
+}
+
+static bool answer_from_cache(vts_request *r, const vts_job *job)
+{
+    vts_blob *blob = vts_store_get(r->service->cache, job->key, r->owner, NULL);
+    size_t size = 0;
+    char *body = NULL;
+    if (!blob)
+        return false;
+    if (r->accept == VTS_ACCEPT_PNG) {
+        size = blob->size;
+        body = malloc(size);
+        if (body)
+            memcpy(body, blob->data, size);
+    } else {
+        body = renew_document(blob, r->id, &size);
+    }
+    if (body && r->accept == VTS_ACCEPT_EVENTS) {
+        char *event = vts_event_text("result", body, size, &size);
+        free(body);
+        body = event;
+    }
+    if (body) {
+        vts_reply_take(&r->reply, 200, r->accept == VTS_ACCEPT_EVENTS ? "text/event-stream" : blob->type, body, size);
+        for (size_t k = 0; k < blob->headers_count; k++)
+            vts_reply_header(&r->reply, blob->headers[k].name, blob->headers[k].value);
+        add_etag(&r->reply, job->key);
+    }
+    vts_blob_drop(blob);
+    return body != NULL;
+}
+
+static void answer(vts_request *r, bool predict, void (*work)(vts_job *, vt_arena *, vts_verdict))
+{
+    vt_error err = {0};
+    parsed *p = malloc(sizeof *p);
+    vts_job *job = vts_job_new();
+    if (!p || !job) {
+        vts_refuse(r, VTS_P_MEMORY_FULL, "", "no memory for this request");
+        goto out;
+    }
+    if (!parse(r, p))
+        goto out;
+    if (vt_request_open(&job->request, p->model, &r->service->limits, p->pairs, p->pairs_count,
+                        engine_flags(r, predict), &err) != VT_OK) {
+        vts_refuse_error(r, &err);
+        goto out;
+    }
+    check_picture(r, p, job->request);
+    if (!r->refusal.set && r->accept == VTS_ACCEPT_PNG && vt_request_maps(job->request) > 1)
+        vts_refuse(r, VTS_P_NOT_ACCEPTABLE, "", "image/png is for one map, and this request has %zu",
+                   vt_request_maps(job->request));
+    if (r->refusal.set)
+        goto out;
+    job->work = work;
+    job->model = p->model;
+    job->accept = r->accept;
+    job->owner = r->owner;
+    job->held = r->service->held;
+    job->cache = r->service->cache;
+    job->deadline_ms = (uint64_t)p->own.deadline_ms;
+    if (p->given[1]) {
+        job->named = vts_store_get(r->service->held, p->image_digest, r->owner, NULL);
+        if (!job->named) {
+            vts_refuse(r, VTS_P_IMAGE_GONE, "image_id", "this picture is not held here (any more): upload it again");
+            goto out;
+        }
+        memcpy(job->picture_id, p->own.image_id, VTS_DIGEST_TEXT);
+        memcpy(job->picture_digest, p->image_digest, sizeof job->picture_digest);
+    } else if (r->upload.has_picture) {
+        memcpy(job->picture_id, r->upload.id, sizeof job->picture_id);
+        memcpy(job->picture_digest, r->upload.digest, sizeof job->picture_digest);
+        job->picture = vts_upload_take(&r->upload, &job->picture_size);
+    }
+    make_key(job, predict);
+    if (!answer_from_cache(r, job)) {
+        r->job = job;
+        job = NULL;
+    }
+out:
+    vts_job_drop(job);
+    free(p);
+}
+
+/* ---- on a worker ---- */
+
+static void fail(vts_job *job, const vt_error *err)
+{
+    if (err->status == VT_E_INTERNAL || err->status == VT_E_IO)
+        vts_log_note(job->log, "internal", "%s: %s", job->id, err->msg);
+    vts_reply_problem(&job->reply, vts_problem_of_status(err->status), err, job->id, 0, 1);
+}
+
+/* A picture that was read well may be named again; others are not worth keeping. */
+static void hold_picture(vts_job *job, const vt_result *result)
+{
+    if (job->picture && job->picture_size && vts_store_takes(job->held, job->picture_size)) {
+        uint8_t *exact = realloc(job->picture, job->picture_size); /* without the room it grew by */
+        if (exact)
+            job->picture = exact;
+        vts_blob *blob = vts_blob_new(job->picture, job->picture_size);
+        if (blob) {
+            job->picture = NULL;
+            blob->format = result->image_format;
+            blob->width = result->image_width;
+            blob->height = result->image_height;
+            vts_store_put(job->held, job->picture_digest, job->owner, blob);
+            vts_blob_drop(blob);
+        }
+    }
+    vts_job_free_picture(job);
+}
+
+/* Runs the engine; NULL when the reply is a problem already. */
+static const vt_result *run(vts_job *job, vt_arena *arena, vts_verdict verdict)
+{
+    const vt_result *result = NULL;
+    vt_error err = {0};
+    if (verdict == VTS_ABANDONED) {
+        vt_error_set(&err, VT_E_CANCELLED, "", "the service is stopping");
+        vts_reply_problem(&job->reply, VTS_P_DRAINING, &err, job->id, 0, 1);
+        return NULL;
+    }
+    if (verdict == VTS_OVERDUE) {
+        vt_error_set(&err, VT_E_DEADLINE, "deadline_ms", "the deadline of %llu ms passed in the queue",
+                     (unsigned long long)job->deadline_ms);
+        fail(job, &err);
+        return NULL;
+    }
+    const uint8_t *picture = job->named ? job->named->data : job->picture;
+    const size_t size = job->named ? job->named->size : job->picture_size;
+    if (vt_run(job->request, picture, size, arena, &job->control, &result, &err) != VT_OK) {
+        fail(job, &err);
+        return NULL;
+    }
+    hold_picture(job, result);
+    return result;
+}
+
+static vts_blob *copy_of(const vts_reply *reply)
+{
+    uint8_t *data = malloc(reply->size);
+    vts_blob *blob = data ? vts_blob_new(data, reply->size) : NULL;
+    if (!blob) {
+        free(data);
+        return NULL;
+    }
+    memcpy(data, reply->body, reply->size);
+    blob->type = reply->type;
+    for (size_t k = 0; k < reply->headers_count; k++) {
+        char *value = strdup(reply->headers[k].value);
+        if (value)
+            blob->headers[blob->headers_count++] = (vts_header){.name = reply->headers[k].name, .value = value};
+    }
+    return blob;
+}
+
+/* The answer is complete: keep a copy, then mark it. */
+static void keep_answer(vts_job *job)
+{
+    if (job->reply.status != 200)
+        return;
+    if (vts_store_takes(job->cache, job->reply.size)) {
+        vts_blob *blob = copy_of(&job->reply);
+        if (blob) {
+            memcpy(blob->about, job->picture_digest, sizeof blob->about);
+            vts_store_put(job->cache, job->key, job->owner, blob);
+            vts_blob_drop(blob);
+        }
+    }
+    add_etag(&job->reply, job->key);
+}
+
+static vts_envelope envelope_of(const vts_job *job)
+{
+    return (vts_envelope){.request_id = job->id,
+                          .model = vt_model_get_info(job->model)->id,
+                          .image_id = job->picture_id[0] ? job->picture_id : NULL,
+                          .queue_ms = (double)(job->started_ns - job->published_ns) * 1e-6,
+                          .total_ms = (double)(vt_now_ns() - job->published_ns) * 1e-6};
+}
+
+static void set_picture(vts_job *job, const vt_result *result)
+{
+    if (result->maps_count != 1 || !result->maps[0].overlay.size) {
+        vt_error err = {0};
+        vt_error_set(&err, VT_E_INVALID, "", "image/png is for one map, and this request has %zu", result->maps_count);
+        vts_reply_problem(&job->reply, VTS_P_NOT_ACCEPTABLE, &err, job->id, 0, 0);
+        return;
+    }
+    const vt_map *map = &result->maps[0];
+    char *png = malloc(map->overlay.size);
+    if (png)
+        memcpy(png, map->overlay.data, map->overlay.size);
+    vts_reply_take(&job->reply, 200, "image/png", png, map->overlay.size);
+    char *target = map->has_target ? vts_prediction_header(&map->target) : NULL;
+    char *best = result->predictions_count ? vts_prediction_header(&result->predictions[0]) : NULL;
+    if (target)
+        vts_reply_header(&job->reply, "X-Vitral-Target", target);
+    if (best)
+        vts_reply_header(&job->reply, "X-Vitral-Prediction", best);
+    free(target);
+    free(best);
+    keep_answer(job);
+}
+
+static void work_explain(vts_job *job, vt_arena *arena, vts_verdict verdict)
+{
+    const vt_result *result = run(job, arena, verdict);
+    if (!result)
+        return;
+    if (job->accept == VTS_ACCEPT_PNG) {
+        set_picture(job, result);
+        return;
+    }
+    const vts_envelope envelope = envelope_of(job);
+    size_t size = 0;
+    char *body = vts_json_explain(result, &envelope, false, &size);
+    vts_reply_take(&job->reply, 200, "application/json", body, size);
+    keep_answer(job);
+}
+
+static void work_predict(vts_job *job, vt_arena *arena, vts_verdict verdict)
+{
+    const vt_result *result = run(job, arena, verdict);
+    if (!result)
+        return;
+    const vts_envelope envelope = envelope_of(job);
+    size_t size = 0;
+    char *body = vts_json_predict(result, &envelope, false, &size);
+    vts_reply_take(&job->reply, 200, "application/json", body, size);
+    keep_answer(job);
+}
+
+/* ---- the two routes ---- */
+
+static void check_explain(vts_request *r)
+{
+    check(r, false);
+}
+
+static void answer_explain(vts_request *r)
+{
+    answer(r, false, work_explain);
+}
+
+static void check_predict(vts_request *r)
+{
+    check(r, true);
+}
+
+static void answer_predict(vts_request *r)
+{
+    answer(r, true, work_predict);
+}
+
+const vts_route_calls vts_route_explain = {.accepts = 3, .check = check_explain, .answer = answer_explain};
+const vts_route_calls vts_route_predict = {.accepts = 1, .check = check_predict, .answer = answer_predict};

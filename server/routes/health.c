@@ -1,0 +1,20 @@
+/* GET /healthz: the process answers. GET /readyz: it takes work. Both look at no parameter: probes add their own. */
+#include "server/routes/routes.h"
+
+static void answer_healthz(vts_request *r)
+{
+    static const char text[] = "{\"status\":\"ok\"}";
+    vts_reply_static(&r->reply, 200, "application/json", text, sizeof text - 1);
+}
+
+static void answer_readyz(vts_request *r)
+{
+    static const char text[] = "{\"status\":\"ready\"}";
+    if (atomic_load(&r->service->draining))
+        vts_refuse(r, VTS_P_DRAINING, "", "the service is stopping");
+    else
+        vts_reply_static(&r->reply, 200, "application/json", text, sizeof text - 1);
+}
+
+const vts_route_calls vts_route_healthz = {.answer = answer_healthz};
+const vts_route_calls vts_route_readyz = {.answer = answer_readyz};

@@ -1,0 +1,52 @@
+/* Workers and their bounded queue. */
+#ifndef VTS_WORK_POOL_H
+#define VTS_WORK_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/work/job.h"
+#include "vitral/status.h"
+
+typedef struct vts_pool vts_pool;
+
+typedef struct vts_pool_options {
+    size_t workers;     /* at least 1 */
+    size_t queue;       /* jobs that may wait beside those that run; 0 is allowed */
+    size_t arena_bytes; /* of each worker */
+    size_t keep_bytes;  /* of its arena that stay resident between jobs */
+} vts_pool_options;
+
+typedef struct vts_pool_state {
+    size_t workers, slots; /* slots = workers + queue */
+    size_t reserved;       /* slots taken: waiting, running, or about to be published */
+    size_t queued;         /* waiting */
+    size_t running;
+    uint64_t finished;  /* jobs so far */
+    double job_seconds; /* moving average; 0 before the first job */
+    size_t arena_peak;  /* largest of all workers */
+} vts_pool_state;
+
+VT_MUST_USE vt_status vts_pool_open(vts_pool **out, const vts_pool_options *options, vt_error *err);
+
+/* A firm slot, or false when the queue is full or the pool stops. Each true is followed by one publish or unreserve. */
+bool vts_pool_reserve(vts_pool *pool);
+void vts_pool_unreserve(vts_pool *pool);
+
+/* Hands the job to the workers; never fails, since its slot is firm. From here on the job is theirs. */
+void vts_pool_publish(vts_pool *pool, vts_job *job);
+
+void vts_pool_state_of(vts_pool *pool, vts_pool_state *state);
+
+/* Seconds after which a refused client may try again: 1 ... 60, from the queue and the average job. */
+unsigned vts_pool_retry_after(vts_pool *pool);
+
+/* Waits until no slot is taken; false when timeout_ms passed first. */
+bool vts_pool_wait_idle(vts_pool *pool, uint64_t timeout_ms);
+
+/* Cancels what runs, answers what waits (VTS_ABANDONED), joins the workers. No reserve succeeds afterwards. */
+void vts_pool_stop(vts_pool *pool);
+void vts_pool_close(vts_pool *pool); /* stops first when needed; NULL is fine */
+
+#endif

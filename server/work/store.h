@@ -1,0 +1,59 @@
+/* Bounded memory for finished answers (the reply cache) and for uploads that image_id may name again. Any thread. */
+#ifndef VTS_WORK_STORE_H
+#define VTS_WORK_STORE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/work/reply.h"
+#include "vitral/status.h"
+
+enum { VTS_KEY_BYTES = 32 };
+
+/* What is kept; const once it has been put. Shared by reference: it stays whole while somebody reads it, however soon it
+ * is evicted. */
+typedef struct vts_blob {
+    atomic_int references;
+    uint8_t *data; /* malloc'ed */
+    size_t size;
+    const char *format; /* of an upload: static text; NULL for an answer */
+    size_t width, height;
+    const char *type;             /* of an answer: Content-Type, static */
+    uint8_t about[VTS_KEY_BYTES]; /* of an answer: digest of its picture */
+    vts_header headers[VTS_REPLY_HEADERS_MAX];
+    size_t headers_count;
+} vts_blob;
+
+/* Takes data over; one reference. NULL: out of memory, data stays the caller's. */
+vts_blob *vts_blob_new(uint8_t *data, size_t size);
+vts_blob *vts_blob_hold(vts_blob *blob);
+void vts_blob_drop(vts_blob *blob); /* NULL is fine */
+
+typedef struct vts_store vts_store;
+
+/* bytes_max 0: nothing is ever kept. seconds 0: no time limit. */
+VT_MUST_USE vt_status vts_store_open(vts_store **out, uint64_t bytes_max, unsigned seconds, vt_error *err);
+void vts_store_close(vts_store *store); /* NULL is fine */
+
+/* Keeps a reference of its own, under the key and the owner (an entry is seen by its owner only); replaces an older entry
+ * and drops the least recently used ones. What is larger than a quarter of the store is not kept. */
+void vts_store_put(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, vts_blob *blob);
+
+bool vts_store_takes(const vts_store *store, size_t size); /* would put() keep so many bytes? NULL: no */
+
+/* A reference, or NULL. expires_s: seconds that are left (0 without a time limit); may be NULL. */
+vts_blob *vts_store_get(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, unsigned *expires_s);
+bool vts_store_remove(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner); /* was it there? */
+
+/* Drops every entry whose blob is about this picture; and whatever has passed its time limit. */
+void vts_store_remove_about(vts_store *store, const uint8_t about[VTS_KEY_BYTES], unsigned owner);
+void vts_store_sweep(vts_store *store);
+
+typedef struct vts_store_state {
+    uint64_t bytes, entries, hits, misses, evicted;
+} vts_store_state;
+void vts_store_state_of(vts_store *store, vts_store_state *state);
+
+#endif

@@ -1,0 +1,140 @@
+/* Arbitrary text as a request: its first line as a target, its Content-Type and Accept as such, the rest as a form. Input
+ * without a head is read as a form with the boundary "B". What arrives must not depend on how the bytes are cut. */
+#include "server/http/media.h"
+#include "server/http/multipart.h"
+#include "server/http/target.h"
+#include "vitral/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+/* All that the sink hears, as one digest; how pieces are cut must not show in it. */
+typedef struct heard {
+    vt_sha256 hash;
+    size_t parts, bytes;
+    bool open;
+} heard;
+
+static bool begin(void *host, const vts_part *part)
+{
+    heard *h = host;
+    require(!h->open && part->name[0] && ++h->parts <= VTS_PARTS_MAX);
+    h->open = true;
+    vt_sha256_update(&h->hash, part->name, strlen(part->name) + 1);
+    vt_sha256_update(&h->hash, part->is_file ? "f" : "t", 1);
+    return true;
+}
+
+static bool take(void *host, const uint8_t *data, size_t size)
+{
+    heard *h = host;
+    require(h->open && size > 0);
+    h->bytes += size;
+    vt_sha256_update(&h->hash, data, size);
+    return true;
+}
+
+static bool end(void *host)
+{
+    heard *h = host;
+    require(h->open);
+    h->open = false;
+    vt_sha256_update(&h->hash, "|", 1);
+    return true;
+}
+
+static bool read_form(const char *boundary, const uint8_t *data, size_t size, size_t piece, uint8_t digest[32])
+{
+    static vts_multipart mp;
+    heard h = {.parts = 0};
+    const vts_part_sink sink = {begin, take, end, &h};
+    bool good = true;
+    vt_sha256_init(&h.hash);
+    vts_multipart_init(&mp, boundary, &sink);
+    for (size_t at = 0; at < size && good; at += piece) {
+        const size_t n = size - at < piece ? size - at : piece;
+        uint8_t *copy = malloc(n);
+        require(copy != NULL);
+        memcpy(copy, data + at, n);
+        good = vts_multipart_feed(&mp, copy, n);
+        free(copy);
+    }
+    good = good && vts_multipart_finish(&mp);
+    require(good ? !h.open : mp.fault != NULL);
+    require(h.bytes <= size);
+    vt_sha256_final(&h.hash, digest);
+    return good;
+}
+
+static void try_form(const char *boundary, const uint8_t *data, size_t size)
+{
+    uint8_t whole[32], cut[32];
+    const bool good = read_form(boundary, data, size, size ? size : 1, whole);
+    static const size_t pieces[] = {1, 7, 61};
+    for (size_t k = 0; k < sizeof pieces / sizeof pieces[0]; k++) {
+        require(read_form(boundary, data, size, pieces[k], cut) == good);
+        require(memcmp(whole, cut, sizeof cut) == 0);
+    }
+}
+
+static void try_target(const char *line)
+{
+    vts_target target;
+    const char *from = strchr(line, ' ');
+    char raw[4096];
+    size_t n = 0;
+    if (!from)
+        return;
+    for (from++; *from && *from != ' ' && n + 1 < sizeof raw; from++)
+        raw[n++] = *from;
+    raw[n] = '\0';
+    require(vts_target_parse(&target, raw));
+    require(target.path != NULL && vts_utf8_valid(target.path, strlen(target.path)));
+    for (size_t k = 0; k < target.pairs_count && !target.fault; k++)
+        require(vts_utf8_valid(target.pairs[k].name, strlen(target.pairs[k].name)) &&
+                vts_utf8_valid(target.pairs[k].value, strlen(target.pairs[k].value)));
+    vts_target_close(&target);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const offered[] = {"application/json", "image/png", "text/event-stream"};
+    const uint8_t *end_of_head = size <= 65536 ? memmem(data, size, "\r\n\r\n", 4) : NULL;
+    vts_media_type media;
+    if (size > 65536)
+        return 0;
+    try_form("B", data, size);
+    if (!end_of_head)
+        return 0;
+    char *head = calloc(1, (size_t)(end_of_head - data) + 1);
+    require(head != NULL);
+    memcpy(head, data, (size_t)(end_of_head - data));
+    const char *boundary = "B";
+    try_target(head);
+    for (char *line = head; line; line = strstr(line, "\r\n")) {
+        line += line == head ? 0 : 2;
+        const size_t n = strcspn(line, "\r\n");
+        char text[2048];
+        if (n >= sizeof text)
+            continue;
+        memcpy(text, line, n);
+        text[n] = '\0';
+        if (strncasecmp(text, "content-type:", 13) == 0 && !vts_media_type_parse(text + 13, &media) &&
+            media.boundary[0])
+            boundary = media.boundary;
+        if (strncasecmp(text, "accept:", 7) == 0)
+            require(vts_accept_choose(text + 7, offered, 3) < 3);
+    }
+    try_form(boundary, end_of_head + 4, size - (size_t)(end_of_head + 4 - data));
+    free(head);
+    return 0;
+}

@@ -1,0 +1,206 @@
+/* The whole net on tiny shapes: logits against a second implementation in double, and every kind of gradient that
+ * the engine gives against central differences of that implementation, below 1e-5 of the largest gradient. */
+#include "engine/pass/trace.h"
+#include "tests/support/reference_net.h"
+#include "tests/support/suite.h"
+#include "tests/support/tiny_model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct net {
+    const char *what;
+    vt_test_tiny_options o;
+} net;
+
+#define BASE .grid_h = 2, .grid_w = 2, .patch = 4, .width = 8, .heads = 2, .layers = 3, .mlp = 16, .classes = 3
+
+static const net nets[] = {
+    {"appendix A", {.prefix = 1, BASE}},
+    {"oblong grid, one head, odd sizes",
+     {.prefix = 1, .grid_h = 3, .grid_w = 5, .patch = 2, .width = 6, .heads = 1, .layers = 2, .mlp = 7, .classes = 5}},
+    {"distilled", {.prefix = 2, BASE}},
+    {"four registers, positions for patches only", {.prefix = 5, .pos_patches_only = true, BASE}},
+    {"registers, position for the class token", {.prefix = 4, .pos_class_only = true, BASE}},
+    {"no class token", {.prefix = 0, .pool_avg = true, BASE}},
+    {"mean of patches with fc_norm", {.prefix = 1, .pool_avg = true, .fc_norm = true, BASE}},
+    {"LayerScale", {.prefix = 1, .layer_scale = true, BASE}},
+    {"norm before block 0, QuickGELU",
+     {.prefix = 1, .norm_pre = true, .quick_gelu = true, .no_patch_bias = true, BASE}},
+    {"no qkv bias, one block, three heads",
+     {.prefix = 1,
+      .no_qkv_bias = true,
+      .grid_h = 1,
+      .grid_w = 3,
+      .patch = 4,
+      .width = 12,
+      .heads = 3,
+      .layers = 1,
+      .mlp = 10,
+      .classes = 2}},
+    {"one patch",
+     {.prefix = 1, .grid_h = 1, .grid_w = 1, .patch = 4, .width = 8, .heads = 2, .layers = 2, .mlp = 8, .classes = 2}},
+};
+
+static vt_arena *arena;
+static vt_model *model;
+static uint8_t *bytes;
+static float *image, *w;
+static const vt_model_info *info;
+static const char *current; /* name of the open net */
+static vt_trace trace;
+
+static void open_net(size_t k, uint32_t needs)
+{
+    vt_error err = {0};
+    model = vt_test_tiny_open(&nets[k].o, &bytes);
+    info = vt_model_get_info(model);
+    current = nets[k].what;
+    image = calloc(3 * info->image_h * info->image_w, sizeof *image);
+    w = calloc(info->classes, sizeof *w);
+    ck_assert(image && w);
+    vt_test_tiny_image(&nets[k].o, image);
+    vt_test_fill(w, info->classes, 99); /* gradient of a mixture: a versus is one of these */
+    ck_assert_int_eq(vt_arena_open(&arena, (size_t)64 << 20, &err), VT_OK);
+    ck_assert_msg(vt_trace_open(&trace, model, needs, arena, &err) == VT_OK, "%s: %s", nets[k].what, err.msg);
+    ck_assert_uint_le(vt_arena_used(arena), vt_trace_bytes(info, needs));
+    ck_assert_msg(vt_forward(&trace, image, NULL, &err) == VT_OK, "%s: %s", nets[k].what, err.msg);
+}
+
+static void close_net(void)
+{
+    vt_arena_close(arena);
+    vt_model_close(model);
+    free(bytes), free(image), free(w);
+}
+
+START_TEST(logits_match_the_double_net)
+{
+    double *expect;
+    open_net((size_t)_i, 0);
+    expect = calloc(info->classes, sizeof *expect);
+    ck_assert_ptr_nonnull(expect);
+    vt_reference_logits(expect, model, image, NULL);
+    for (size_t c = 0; c < info->classes; c++)
+        ck_assert_msg(fabs((double)trace.logits[c] - expect[c]) < 1e-5, "%s: logit %zu is %.8g, expected %.8g",
+                      nets[_i].what, c, (double)trace.logits[c], expect[c]);
+    free(expect);
+    close_net();
+}
+END_TEST
+
+/* got (n) against differences; tolerance relative to the largest gradient of the tensor. */
+static void compare(const char *what, const float *got, size_t n, vt_nudge nudge)
+{
+    double *expect = calloc(n, sizeof *expect), largest = 0.0, worst = 0.0;
+    size_t where = 0;
+    ck_assert_ptr_nonnull(expect);
+    nudge.by = 1e-3;
+    for (size_t k = 0; k < n; k++) {
+        nudge.index = k;
+        expect[k] = vt_reference_derivative(model, image, w, nudge);
+        largest = fmax(largest, fabs(expect[k]));
+    }
+    for (size_t k = 0; k < n; k++) {
+        const double e = fabs((double)got[k] - expect[k]);
+        if (!(e <= worst)) {
+            worst = e;
+            where = k;
+        }
+    }
+    ck_assert_msg(worst <= 1e-5 * largest + 1e-9,
+                  "%s: %s, layer %zu: [%zu] = %.9g, differences say %.9g (largest %.3g)", current, what, nudge.layer,
+                  where, (double)got[where], expect[where], largest);
+    free(expect);
+}
+
+START_TEST(gradients_match_central_differences)
+{
+    vt_error err = {0};
+    open_net((size_t)_i, VT_NEEDS_BACKWARD);
+    const size_t T = info->tokens, htt = info->heads * T * T;
+    ck_assert_int_eq(vt_backward(&trace, w, NULL, &err), VT_OK);
+    for (size_t l = 0; l < info->layers; l++) {
+        compare("dA", vt_trace_attn_grad(&trace, l), htt, (vt_nudge){.kind = VT_NUDGE_ATTN, .layer = l});
+        compare("dS", vt_trace_score_grad(&trace, l), htt, (vt_nudge){.kind = VT_NUDGE_SCORE, .layer = l});
+    }
+    for (size_t l = 0; l <= info->layers; l++)
+        compare("dz", trace.block_grad + l * trace.block_grad_step, T * info->width,
+                (vt_nudge){.kind = VT_NUDGE_RESIDUAL, .layer = l});
+    compare("dx", trace.input_grad, 3 * info->image_h * info->image_w, (vt_nudge){.kind = VT_NUDGE_INPUT});
+    close_net();
+}
+END_TEST
+
+/* What one method asks for must not change what another gets, and a second backward must not see the first. */
+START_TEST(needs_do_not_change_values)
+{
+    static const uint32_t subsets[] = {VT_NEEDS_ATTN_GRAD, VT_NEEDS_SCORE_GRAD, VT_NEEDS_ATTN_GRAD | VT_NEEDS_ATTN,
+                                       VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_QK,
+                                       VT_NEEDS_INPUT_GRAD | VT_NEEDS_SCORE_GRAD};
+    vt_error err = {0};
+    vt_trace part;
+    open_net((size_t)_i, VT_NEEDS_BACKWARD | VT_NEEDS_ATTN | VT_NEEDS_RESIDUAL);
+    const size_t htt = info->heads * info->tokens * info->tokens, n = 3 * info->image_h * info->image_w;
+    ck_assert_int_eq(vt_backward(&trace, w, NULL, &err), VT_OK);
+    for (size_t k = 0; k < VT_COUNT(subsets); k++) {
+        float *other = calloc(info->classes, sizeof *other);
+        ck_assert_ptr_nonnull(other);
+        other[0] = 1.0f;
+        ck_assert_int_eq(vt_trace_open(&part, model, subsets[k], arena, &err), VT_OK);
+        ck_assert_int_eq(vt_forward(&part, image, NULL, &err), VT_OK);
+        ck_assert_int_eq(vt_backward(&part, other, NULL, &err), VT_OK);
+        ck_assert_int_eq(vt_backward(&part, w, NULL, &err), VT_OK);
+        free(other);
+        ck_assert(memcmp(part.logits, trace.logits, info->classes * sizeof(float)) == 0);
+        for (size_t l = 0; l < info->layers; l++) {
+            if (subsets[k] & VT_NEEDS_ATTN)
+                ck_assert(memcmp(vt_trace_attn(&part, l), vt_trace_attn(&trace, l), htt * sizeof(float)) == 0);
+            if (subsets[k] & VT_NEEDS_ATTN_GRAD)
+                ck_assert(memcmp(vt_trace_attn_grad(&part, l), vt_trace_attn_grad(&trace, l), htt * sizeof(float)) ==
+                          0);
+            if (subsets[k] & VT_NEEDS_SCORE_GRAD)
+                ck_assert(memcmp(vt_trace_score_grad(&part, l), vt_trace_score_grad(&trace, l), htt * sizeof(float)) ==
+                          0);
+        }
+        if (subsets[k] & VT_NEEDS_INPUT_GRAD)
+            ck_assert(memcmp(part.input_grad, trace.input_grad, n * sizeof(float)) == 0);
+    }
+    close_net();
+}
+END_TEST
+
+START_TEST(accessors_refuse_what_was_not_recorded)
+{
+    open_net(0, VT_NEEDS_ATTN);
+    ck_assert_ptr_nonnull(vt_trace_attn(&trace, 0));
+    ck_assert_ptr_null(vt_trace_attn(&trace, info->layers));
+    ck_assert_ptr_null(vt_trace_qkv(&trace, 0));
+    ck_assert_ptr_null(vt_trace_attn_grad(&trace, 0));
+    ck_assert_ptr_null(vt_trace_score_grad(&trace, 0));
+    ck_assert_ptr_null(vt_trace_residual(&trace, 0));
+    ck_assert_ptr_nonnull(vt_trace_residual(&trace, info->layers));
+    vt_error err = {0};
+    ck_assert_int_eq(vt_backward(&trace, w, NULL, &err), VT_E_INTERNAL);
+    close_net();
+}
+END_TEST
+
+START_TEST(passes_obey_cancel)
+{
+    vt_control control;
+    vt_error err = {0};
+    vt_control_init(&control, 0);
+    open_net(0, VT_NEEDS_ATTN_GRAD);
+    vt_control_cancel(&control);
+    ck_assert_int_eq(vt_forward(&trace, image, &control, &err), VT_E_CANCELLED);
+    ck_assert_int_eq(vt_backward(&trace, w, &control, &err), VT_E_CANCELLED);
+    close_net();
+}
+END_TEST
+
+VT_SUITE("pass", tcase_add_loop_test(tc, logits_match_the_double_net, 0, (int)VT_COUNT(nets));
+         tcase_add_loop_test(tc, gradients_match_central_differences, 0, (int)VT_COUNT(nets));
+         tcase_add_loop_test(tc, needs_do_not_change_values, 0, (int)VT_COUNT(nets));
+         tcase_add_test(tc, accessors_refuse_what_was_not_recorded); tcase_add_test(tc, passes_obey_cancel))

@@ -1,0 +1,84 @@
+#include "tests/support/suite.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int vt_test_main(const char *name, TCase *tc)
+{
+    Suite *s = suite_create(name);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    const int run = srunner_ntests_run(runner);
+    srunner_free(runner);
+    return failed == 0 && run > 0 ? 0 : 1;
+}
+
+const char *vt_shared(const char *relative)
+{
+    static char paths[8][1024];
+    static int next;
+    const char *root = getenv("VITRAL_SHARED");
+    char *out = paths[next++ % 8];
+    snprintf(out, sizeof paths[0], "%s/%s", root && *root ? root : "../shared", relative);
+    return out;
+}
+
+int vt_shared_missing(const char *relative)
+{
+    const char *require = getenv("VITRAL_REQUIRE_SHARED");
+    if (access(vt_shared(relative), R_OK) == 0)
+        return 0;
+    if (require && strcmp(require, "1") == 0)
+        ck_abort_msg("%s not found, and VITRAL_REQUIRE_SHARED=1", relative);
+    printf("skip: %s not found\n", relative);
+    fflush(stdout);
+    return 1;
+}
+
+void vt_test_fill(float *x, size_t n, uint32_t seed)
+{
+    uint32_t s = seed;
+    for (size_t i = 0; i < n; i++) {
+        s = s * 1664525u + 1013904223u;
+        x[i] = (float)((double)s / 4294967296.0 * 2.0 - 1.0);
+    }
+}
+
+uint8_t *vt_test_read(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    uint8_t *data = NULL;
+    if (fseek(f, 0, SEEK_END) == 0) {
+        const long n = ftell(f);
+        if (n >= 0 && fseek(f, 0, SEEK_SET) == 0 && (data = malloc((size_t)n + 1))) {
+            *size = fread(data, 1, (size_t)n, f);
+            data[*size] = 0;
+            if (*size != (size_t)n) {
+                free(data);
+                data = NULL;
+            }
+        }
+    }
+    fclose(f);
+    return data;
+}
+
+double vt_test_max_diff(const float *a, const float *b, size_t n, int skip_nan)
+{
+    double worst = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        if (skip_nan && isnan(b[i]))
+            continue;
+        const double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= worst))
+            worst = isnan(d) ? (double)INFINITY : d;
+    }
+    return worst;
+}
