@@ -92,7 +92,7 @@ void vts_stats_request(vts_stats *stats, size_t route, int status, const char *c
     const size_t row = route < stats->routes_count ? route : stats->routes_count;
     size_t b = 0;
     atomic_fetch_add_explicit(&stats->requests[row][code_index(status)], 1, memory_order_relaxed);
-    if (status >= 400)
+    if (status >= 400 && code)
         count_rejected(stats, code);
     while (b < BUCKETS && !(seconds <= buckets[b]))
         b++;

@@ -110,6 +110,8 @@ static void list_first(vts_store *store, entry *e)
 static void take_out(vts_store *store, entry **at, entry **removed)
 {
     entry *e = *at;
+    if (!e)
+        return; /* cannot be: what is in the list is in its chain */
     *at = e->chain;
     unlist(store, e);
     store->bytes -= e->bytes;

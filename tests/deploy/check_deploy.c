@@ -103,7 +103,8 @@ static void send_requests(void)
     char *body = vt_http_form("img", cat, size, "method=rollout,grad_rollout", &body_size);
     vt_http_reply replies[] = {
         vt_http_call(port, "POST", "/explain",
-                     VT_HTTP_FORM "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n", body, body_size),
+                     VT_HTTP_FORM "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n", body,
+                     body_size),
         vt_http_call(port, "POST", "/explain?class=none", VT_HTTP_FORM, body, body_size),
         vt_http_call(port, "GET", "/nothing", "", NULL, 0),
         vt_http_call(port, "POST", "/predict", VT_HTTP_FORM, body, 0),
@@ -139,7 +140,8 @@ START_TEST(example_has_every_default)
         expected++;
         ck_assert_msg(json_object_get(file, rows[k].name) != NULL, "deploy/vitral.json lacks %s", rows[k].name);
         vts_settings_text(&settings, k, value, sizeof value);
-        ck_assert_msg(strcmp(value, def) == 0, "deploy/vitral.json: %s is %s, the default is %s", rows[k].name, value, def);
+        ck_assert_msg(strcmp(value, def) == 0, "deploy/vitral.json: %s is %s, the default is %s", rows[k].name, value,
+                      def);
     }
     ck_assert_uint_eq(json_object_size(file), expected);
     json_decref(file);
@@ -256,7 +258,8 @@ START_TEST(every_log_field_is_explained)
         json_object_foreach(root, key, value)
             ck_assert_msg(quotes(text, key), "docs/operations.md, Log: the field %s is missing", key);
         const char *event = json_string_value(json_object_get(root, "event"));
-        ck_assert_msg(event && quotes(text, event), "docs/operations.md, Log: the event %s is missing", event ? event : "?");
+        ck_assert_msg(event && quotes(text, event), "docs/operations.md, Log: the event %s is missing",
+                      event ? event : "?");
         requests += strcmp(event, "request") == 0;
         lines++;
         json_decref(root);
@@ -268,6 +271,41 @@ START_TEST(every_log_field_is_explained)
 }
 END_TEST
 
-VT_SUITE("deploy", tcase_add_checked_fixture(tc, start_server, stop_server); tcase_add_test(tc, example_has_every_default);
-         tcase_add_test(tc, every_setting_is_explained); tcase_add_test(tc, every_problem_is_explained);
-         tcase_add_test(tc, every_metric_is_explained_and_real); tcase_add_test(tc, every_log_field_is_explained))
+/* ---- examples ---- */
+
+/* Blocks marked sh run as they stand, with our programs first in PATH and the port of this server; what needs root, a
+ * container or systemd is marked otherwise. */
+START_TEST(examples_run)
+{
+    static const char fence[] = "\n```sh\n", place[] = "127.0.0.1:8080";
+    char *text = read_text("docs/operations.md"), command[8192], path[4096], here[2048];
+    const char *build = getenv("VITRAL_BUILD");
+    size_t blocks = 0;
+    ck_assert_ptr_nonnull(getcwd(here, sizeof here));
+    build = build && *build ? build : "build";
+    snprintf(path, sizeof path, "%s%s%s:%s", build[0] == '/' ? "" : here, build[0] == '/' ? "" : "/", build,
+             getenv("PATH"));
+    ck_assert_int_eq(setenv("PATH", path, 1), 0);
+    for (const char *at = text; (at = strstr(at, fence)) != NULL; blocks++) {
+        at += sizeof fence - 1;
+        const char *end = strstr(at, "\n```");
+        ck_assert_msg(end != NULL, "docs/operations.md: a block does not end");
+        size_t used = (size_t)snprintf(command, sizeof command, "exec >/dev/null\nset -eu\n");
+        while (at < end) {
+            const bool here_it_is = strncmp(at, place, sizeof place - 1) == 0;
+            ck_assert_uint_lt(used + 32, sizeof command);
+            used += (size_t)(here_it_is ? snprintf(command + used, sizeof command - used, "127.0.0.1:%u", port)
+                                        : snprintf(command + used, sizeof command - used, "%c", *at));
+            at += here_it_is ? sizeof place - 1 : 1;
+        }
+        ck_assert_msg(system(command) == 0, "docs/operations.md: this example failed:\n%s", command);
+    }
+    ck_assert_uint_eq(blocks, 3);
+    free(text);
+}
+END_TEST
+
+VT_SUITE("deploy", tcase_add_checked_fixture(tc, start_server, stop_server);
+         tcase_add_test(tc, example_has_every_default); tcase_add_test(tc, every_setting_is_explained);
+         tcase_add_test(tc, every_problem_is_explained); tcase_add_test(tc, every_metric_is_explained_and_real);
+         tcase_add_test(tc, every_log_field_is_explained); tcase_add_test(tc, examples_run))

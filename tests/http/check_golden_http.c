@@ -2,9 +2,9 @@
  * as uploads, `values` with their 9 digits, which say each float exactly.
  *
  * A few dozen requests per picture bring all maps; each tensor then looks for its maps among them by what the answer says
- * about them (method, target, layer, head, part, channel, params), so that a wrong label fails like a wrong number. Values
- * must be those of the engine in this process to the last bit, which is why both run the same BLAS kernels with one
- * thread, and within the tolerance of the tensor; a tie at the cut is judged as in the engine's test (rollout_ties.h).
+ * about them (method, target, layer, head, part, channel, params), so that a wrong label fails like a wrong number.
+ * Values must be those of the engine in this process to the last bit, which is why both run the same BLAS kernels, and
+ * within the tolerance of the tensor; a tie at the cut is judged as in the engine's test (rollout_ties.h).
  *
  * Not visible over HTTP: the stages before the maps (trace.*, except attention rows, and gradient.*). */
 #include "server/config/config.h"
@@ -13,7 +13,6 @@
 #include "tests/support/rollout_ties.h"
 #include "tests/support/suite.h"
 #include "tests/support/vit_bench.h"
-#include "vitral/run.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -40,7 +39,6 @@ static const int queries[] = {0, 1, 100, 196}; /* tokens that ask, for the rows 
 static void start_server(void)
 {
     vt_tally_open();
-    vt_set_blas_threads(1);
     if (!vt_shared_missing(VT_GOLDEN_FOLDER "index.json") && !vt_shared_missing(VT_GOLDEN_MODEL "/model.safetensors"))
         vt_daemon_start(&server, vt_shared(VT_GOLDEN_MODEL));
 }

@@ -3,6 +3,7 @@
 #include "tests/support/hand_trace.h"
 #include "tests/support/rollout_ties.h"
 #include "tests/support/suite.h"
+#include "vitral/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ void vt_bench_open(vt_bench *b, const char *picture, bool golden_input)
                            VT_NEEDS_INPUT_GRAD;
     vt_error err = {0};
     memset(b, 0, sizeof *b);
+    vt_set_blas_threads(1); /* as the programs do: some kernels give other bits with more */
     b->picture = picture;
     b->backward_of = -1;
     ck_assert_msg(vt_model_open(&b->model, vt_shared(VT_GOLDEN_MODEL), NULL, &err) == VT_OK, "%s", err.msg);

@@ -64,7 +64,7 @@ START_TEST(long_fields_leave_whole_json)
         vts_line_begin(&line, "long");
         vts_line_text(&line, "text", text);
         for (int n = 0; n < 40; n++) {
-            char key[8];
+            char key[16];
             snprintf(key, sizeof key, "k%d", n);
             vts_line_count(&line, key, 123456789);
             ck_assert_msg(line.size + 2 <= VTS_LINE_MAX, "the line is %zu bytes long", line.size);
