@@ -51,7 +51,7 @@ SERVER_SRC  = $(wildcard server/config/*.c server/report/*.c server/wire/*.c ser
 SERVER_ASM  = $(wildcard server/*/*.S)
 CLI_SRC     = $(filter-out server/cli/vitral.c,$(wildcard server/cli/*.c))
 SUPPORT_SRC = $(wildcard tests/support/*.c)
-TEST_DIRS   = unit grad golden http cli
+TEST_DIRS   = unit grad golden http cli deploy
 TEST_SRC    = $(foreach d,$(TEST_DIRS),$(wildcard tests/$(d)/check_*.c))
 TOOL_SRC    = $(wildcard tests/tools/*.c)
 BENCH_SRC   = $(wildcard tests/bench/bench_*.c)
@@ -110,7 +110,7 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT_OBJ) $(LIBSERVER) $(LIBVITRAL
 .SECONDARY:
 
 # ---- running and testing ----
-.PHONY: run test test-unit test-grad test-golden test-http test-cli tools bench fuzz-replay
+.PHONY: run test test-unit test-grad test-golden test-http test-cli test-deploy test-browser tools bench fuzz-replay
 run: all
 	$(BUILD)/vitrald --listen 127.0.0.1:8080
 
@@ -122,6 +122,8 @@ test-$(1): all tools $(filter $(BUILD)/tests/$(1)/%,$(TEST_BIN))
 endef
 $(foreach d,$(TEST_DIRS),$(eval $(call TEST_ONE,$(d))))
 test: $(TEST_BIN)
+test-browser: all
+	node tests/browser/check_page.mjs $(BUILD)
 tools: $(TOOL_BIN)
 bench: $(BENCH_BIN)
 	@for b in $(BENCH_BIN); do echo "== $$b"; $$b || exit 1; done
@@ -154,7 +156,12 @@ check-long:
 	@.ci/check-long
 
 # ---- installing ----
-.PHONY: install clean help
+VERSION := $(shell sed -n 's/.*VT_VERSION "\(.*\)"/\1/p' include/vitral/version.h)
+.PHONY: install deb docker clean help
+deb: all
+	deploy/deb/build.sh $(BUILD)
+docker:
+	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) -t vitral:$(VERSION) -t vitral .
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/vitral
 	install -m 755 $(BUILD)/vitrald $(BUILD)/vitral $(DESTDIR)$(PREFIX)/bin/
@@ -165,7 +172,9 @@ help:
 	@echo 'make                 build/vitrald and build/vitral'
 	@echo 'make run             start the server on 127.0.0.1:8080 with the embedded model'
 	@echo 'make test            all tests (test-unit test-grad test-golden test-http test-cli: a part)'
+	@echo 'make test-browser    the page in headless Chromium (needs node and chromium)'
 	@echo 'make install         DESTDIR= and PREFIX=/usr/local'
+	@echo 'make deb, docker     a Debian package in build/, a container image'
 	@echo 'make VARIANT=debug   also asan, tsan, cov; goes to build/<variant>/'
 	@echo 'make bench           ratios to a base measured in the same process'
 	@echo 'make layers headers format-check lint openapi-check fuzz-replay   what CI checks beside the tests'

@@ -5,7 +5,7 @@
 #     FOLDER    where the model goes; default models/ and the last part of NAME
 # The files land in a folder beside it, are compared with the digests that the hub names, and are opened once with
 # `vitral inspect`. Only then do they take the place of what was there, by rename: a service that has the old weights
-# mapped goes on with them (SIGHUP makes it open the new ones).
+# mapped goes on with them until it is started again.
 #   VITRAL        the command line; default build/vitral beside this script's folder, else the one in PATH
 #   HF_TOKEN      for models that ask for one       HF_ENDPOINT   a mirror of the hub
 set -eu
@@ -20,7 +20,7 @@ fail() {
 
 case ${1:-} in
 '' | -h | --help)
-    sed -n '2,11s/^# \{0,1\}//p' "$0"
+    sed -n '2,10s/^# \{0,1\}//p' "$0"
     [ $# -gt 0 ] && exit 0 || exit 2
     ;;
 esac

@@ -69,58 +69,126 @@ static void arm_second_signal(void)
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static vt_status open_models(vt_error *err)
+/* ---- models ---- */
+
+static vt_status check_names(const vts_model_set *set, vt_error *err)
+{
+    for (size_t k = 0; k < set->count; k++)
+        for (size_t j = 0; j < k; j++)
+            if (strcmp(vt_model_get_info(set->models[j])->id, vt_model_get_info(set->models[k])->id) == 0)
+                return vt_error_set(err, VT_E_INVALID, "model",
+                                    "two models have the name %s: give them names, as in --model NAME=DIR",
+                                    vt_model_get_info(set->models[k])->id);
+    return VT_OK;
+}
+
+/* All that --model names, or the embedded one, with the documents that describe them; one reference. */
+static vt_status open_models(vts_model_set **out, vt_error *err)
 {
     char name[64];
     const char *dir = NULL;
-    vt_status st = VT_OK;
-    if (settings.models_count == 0) {
-        st = vt_model_open(&service.models[0], NULL, NULL, err);
-        service.models_count = st == VT_OK;
+    vts_model_set *set = vts_model_set_new();
+    vt_status st = set ? VT_OK : vt_error_set(err, VT_E_NOMEM, "", "no memory for the models");
+    if (st == VT_OK && settings.models_count == 0) {
+        st = vt_model_open(&set->models[0], NULL, NULL, err);
+        set->count = st == VT_OK;
     }
     for (size_t k = 0; k < settings.models_count && st == VT_OK; k++) {
         st = vts_settings_model(settings.models[k], name, sizeof name, &dir, err);
         if (st == VT_OK)
-            st = vt_model_open(&service.models[k], dir, name[0] ? name : NULL, err);
+            st = vt_model_open(&set->models[k], dir, name[0] ? name : NULL, err);
         if (st == VT_OK)
-            service.models_count++;
+            set->count++;
     }
-    for (size_t k = 0; k < service.models_count && st == VT_OK; k++)
-        for (size_t j = 0; j < k; j++)
-            if (strcmp(vt_model_get_info(service.models[j])->id, vt_model_get_info(service.models[k])->id) == 0)
-                st = vt_error_set(err, VT_E_INVALID, "model",
-                                  "two models have the name %s: give them names, as in --model NAME=DIR",
-                                  vt_model_get_info(service.models[k])->id);
-    for (size_t k = 0; k < service.models_count && st == VT_OK; k++) {
-        const vt_model_info *info = vt_model_get_info(service.models[k]);
+    if (st == VT_OK)
+        st = check_names(set, err);
+    if (st == VT_OK)
+        st = vts_routes_describe(set, err);
+    if (st != VT_OK) {
+        vts_model_set_drop(set);
+        return st;
+    }
+    *out = set;
+    return VT_OK;
+}
+
+static void log_models(const vts_model_set *set)
+{
+    for (size_t k = 0; k < set->count; k++) {
+        const vt_model_info *info = vt_model_get_info(set->models[k]);
         const char *warning;
         vts_log_note(&log_, "model", "%s: %s, %zu classes, %llu bytes", info->id, info->architecture, info->classes,
                      (unsigned long long)info->bytes);
-        for (size_t w = 0; (warning = vt_model_warning(service.models[k], w)) != NULL; w++)
+        for (size_t w = 0; (warning = vt_model_warning(set->models[k], w)) != NULL; w++)
             vts_log_note(&log_, "warning", "model %s: %s", info->id, warning);
     }
-    return st;
 }
 
-static vt_status open_pool(vt_error *err)
+/* The most that a worker may need for any request to any of these models, if the settings admit it. */
+static vt_status measure_arena(const vts_model_set *set, size_t *out, vt_error *err)
+{
+    size_t most = 0;
+    for (size_t k = 0; k < set->count; k++) {
+        const size_t bytes = vt_arena_bytes(set->models[k], &service.limits);
+        if (bytes > most)
+            most = bytes;
+    }
+    if (settings.memory_max_bytes && most > settings.memory_max_bytes / (size_t)settings.workers)
+        return vt_error_set(err, VT_E_INVALID, "memory_max_bytes",
+                            "%d workers may need %zu bytes each, more than memory_max_bytes (%llu) allows: fewer "
+                            "workers or a smaller pixels_max",
+                            settings.workers, most, (unsigned long long)settings.memory_max_bytes);
+    *out = most;
+    return VT_OK;
+}
+
+static vt_status open_pool(const vts_model_set *set, vt_error *err)
 {
     vts_pool_options options = {.workers = (size_t)settings.workers,
                                 .queue = (size_t)settings.queue,
                                 .keep_bytes = (size_t)settings.arena_keep_bytes};
-    for (size_t k = 0; k < service.models_count; k++) {
-        const size_t bytes = vt_arena_bytes(service.models[k], &service.limits);
-        if (bytes > options.arena_bytes)
-            options.arena_bytes = bytes;
-    }
-    if (settings.memory_max_bytes && options.arena_bytes > settings.memory_max_bytes / options.workers)
-        return vt_error_set(err, VT_E_INVALID, "memory_max_bytes",
-                            "%zu workers may need %zu bytes each, more than memory_max_bytes (%llu) allows: fewer "
-                            "workers or a smaller pixels_max",
-                            options.workers, options.arena_bytes, (unsigned long long)settings.memory_max_bytes);
+    const vt_status st = measure_arena(set, &options.arena_bytes, err);
+    if (st != VT_OK)
+        return st;
     vts_log_note(&log_, "workers", "%zu workers, %zu places in the queue, at most %zu bytes of arena each",
                  options.workers, options.queue, options.arena_bytes);
     return vts_pool_open(&service.pool, &options, err);
 }
+
+/* ---- SIGHUP ---- */
+
+/* New models are opened and checked beside the old ones, which serve on until the swap, and until their last request is
+ * done after it. Answers of the old models stay in the cache under keys that nobody asks for any more. */
+static void reload_models(void)
+{
+    vts_model_set *set = NULL;
+    vt_error err = {0};
+    size_t arena_bytes = 0;
+    vt_status st = open_models(&set, &err);
+    if (st == VT_OK)
+        st = measure_arena(set, &arena_bytes, &err);
+    if (st != VT_OK) {
+        vts_model_set_drop(set);
+        vts_log_note(&log_, "reload_failed", "the models stay as they were: %s", err.msg);
+        return;
+    }
+    log_models(set);
+    vts_pool_grow(service.pool, arena_bytes);
+    vts_models_swap(service.models, set);
+}
+
+static void reload(void)
+{
+    vt_error err = {0};
+    vts_log_note(&log_, "reload", "SIGHUP: tokens and models are read again");
+    if (vts_access_reload(service.access, &err) != VT_OK)
+        vts_log_note(&log_, "reload_failed", "the tokens stay as they were: %s", err.msg);
+    else if (settings.token_file[0])
+        vts_log_note(&log_, "tokens", "%zu tokens", vts_access_tokens(service.access));
+    reload_models();
+}
+
+/* ---- start and end ---- */
 
 static void fill_service(void)
 {
@@ -143,6 +211,7 @@ static vt_status start(vts_daemon **daemon, vt_error *err)
                                   .connections_max = (unsigned)settings.connections_max,
                                   .connections_per_ip_max = (unsigned)settings.connections_per_ip_max,
                                   .connection_timeout_s = (unsigned)settings.connection_timeout_s};
+    vts_model_set *set = NULL;
     vt_status st = vt_self_check(err);
     fill_service();
     if (st == VT_OK)
@@ -150,11 +219,17 @@ static vt_status start(vts_daemon **daemon, vt_error *err)
     if (st == VT_OK)
         st = vts_access_open(&service.access, settings.token_file, settings.cors_origins, err);
     if (st == VT_OK)
-        st = open_models(err);
+        st = open_models(&set, err);
+    if (st == VT_OK) {
+        log_models(set);
+        service.models = vts_models_open(set);
+        if (!service.models) {
+            vts_model_set_drop(set);
+            st = vt_error_set(err, VT_E_NOMEM, "", "no memory for the models");
+        }
+    }
     if (st == VT_OK)
         st = vts_stats_open(&service.stats, vts_route_ids, vts_routes_count, err);
-    if (st == VT_OK)
-        st = vts_routes_prepare(&service, err);
     if (st == VT_OK)
         st = vts_ticker_open(&service.ticker, 15000, err);
     if (st == VT_OK)
@@ -162,7 +237,7 @@ static vt_status start(vts_daemon **daemon, vt_error *err)
     if (st == VT_OK)
         st = vts_store_open(&service.cache, settings.cache_bytes, 0, err);
     if (st == VT_OK)
-        st = open_pool(err);
+        st = open_pool(set, err);
     if (st == VT_OK)
         st = vts_daemon_open(daemon, &options, &service, err);
     if (st == VT_OK) {
@@ -179,10 +254,8 @@ static void release(void)
     vts_ticker_close(service.ticker);
     vts_store_close(service.held);
     vts_store_close(service.cache);
-    vts_routes_release(&service);
     vts_stats_close(service.stats);
-    for (size_t k = 0; k < service.models_count; k++)
-        vt_model_close(service.models[k]);
+    vts_models_close(service.models);
     vts_access_close(service.access);
 }
 
@@ -199,7 +272,7 @@ static void wait_for_the_end(const sigset_t *set)
             vts_log_note(&log_, "stop", "signal %d: draining", number);
             return;
         }
-        vts_log_note(&log_, "warning", "SIGHUP: nothing is read again yet");
+        reload();
     }
 }
 
@@ -230,8 +303,8 @@ int main(int argc, char **argv)
     block_signals(&set);
     json_object_seed(0);
     vt_set_blas_threads(settings.blas_threads);
-    vts_log_note(&log_, "start", "vitrald " VT_VERSION ", libmicrohttpd %s, jansson %s, %d BLAS threads",
-                 vts_daemon_library(), jansson_version_str(), settings.blas_threads);
+    vts_log_note(&log_, "start", "vitrald " VT_VERSION ", libmicrohttpd %s, jansson %s, %s, %d BLAS thread(s)",
+                 vts_daemon_library(), jansson_version_str(), vt_blas_description(), settings.blas_threads);
     if (start(&daemon, &err) != VT_OK)
         goto refused;
 

@@ -17,6 +17,11 @@ void vt_set_blas_threads(int threads)
     vt_gemm_set_threads(threads);
 }
 
+const char *vt_blas_description(void)
+{
+    return vt_gemm_description();
+}
+
 const char *vt_blas_better_core(void)
 {
     return vt_gemm_better_core();

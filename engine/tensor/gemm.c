@@ -49,6 +49,11 @@ const char *vt_gemm_backend(void)
     return "openblas";
 }
 
+const char *vt_gemm_description(void)
+{
+    return openblas_get_config();
+}
+
 const char *vt_gemm_core_for(const char *core, bool has_avx2, bool has_avx512)
 {
     static const char *const wide[] = {"Haswell", "Zen", "Excavator", "SkylakeX", "Cooperlake", "SapphireRapids"};

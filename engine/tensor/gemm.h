@@ -14,7 +14,8 @@ void vt_gemm_ref(float *c, size_t ldc, const float *a, size_t lda, bool trans_a,
                  bool trans_b, size_t m, size_t n, size_t k, float alpha, float beta);
 
 void vt_gemm_set_threads(int threads);
-const char *vt_gemm_backend(void); /* "openblas" */
+const char *vt_gemm_backend(void);     /* "openblas" */
+const char *vt_gemm_description(void); /* its version, build options and kernels: static text */
 
 /* OpenBLAS chooses its kernels when it is loaded, by the model number of the CPU, and takes its oldest for a model that
  * is newer than itself: measured, a fifth of the speed. Gives the value for the environment variable OPENBLAS_CORETYPE

@@ -84,6 +84,9 @@ void vt_set_blas_threads(int threads);
  * that wants them sets that variable and starts itself again. NULL when the variable is set: the operator's word counts. */
 const char *vt_blas_better_core(void);
 
+/* What OpenBLAS says of itself: version, build options, the kernels it chose. Static text. */
+const char *vt_blas_description(void);
+
 /* Checks every table of the engine (methods, metrics, common options). Call once at start. */
 VT_MUST_USE vt_status vt_self_check(vt_error *err);
 

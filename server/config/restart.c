@@ -10,6 +10,11 @@
 void vts_restart_for_blas(char **argv)
 {
     const char *core = vt_blas_better_core(); /* NULL once the variable is set */
-    if (core && setenv("OPENBLAS_CORETYPE", core, 1) == 0)
-        execv("/proc/self/exe", argv);
+    char path[4096];                          /* by its own name, which is what `ps` then shows */
+    const ssize_t n = core ? readlink("/proc/self/exe", path, sizeof path - 1) : -1;
+    if (n <= 0 || setenv("OPENBLAS_CORETYPE", core, 1) != 0)
+        return;
+    path[n] = '\0';
+    execv(path, argv);
+    execv("/proc/self/exe", argv); /* the file was replaced in the meantime */
 }

@@ -7,16 +7,24 @@
 #include "vitral/hash.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { TOKENS_MAX = 64, TOKEN_MAX = 512 };
 
-struct vts_access {
-    size_t tokens;
-    bool guarded;
+typedef struct token_list {
+    size_t count;
     uint8_t digests[TOKENS_MAX][32];
+    unsigned owners[TOKENS_MAX]; /* never 0 */
+} token_list;
+
+struct vts_access {
+    char *token_file;     /* NULL: no token is asked for */
+    pthread_mutex_t lock; /* of the two that follow */
+    token_list tokens;
+    unsigned last_owner;
     char *origins; /* each followed by a NUL, the last by two; NULL: none */
     bool any_origin;
 };
@@ -29,10 +37,11 @@ static void digest_of(const char *text, size_t size, uint8_t digest[32])
     vt_sha256_final(&hash, digest);
 }
 
-static vt_status read_tokens(vts_access *access, const char *path, vt_error *err)
+static vt_status read_tokens(token_list *tokens, const char *path, vt_error *err)
 {
     char line[TOKEN_MAX + 2];
     vt_status st = VT_OK;
+    tokens->count = 0;
     FILE *file = fopen(path, "re");
     if (!file)
         return vt_error_set(err, VT_E_IO, "token_file", "the token file %s cannot be read: %s", path, strerror(errno));
@@ -45,26 +54,79 @@ static vt_status read_tokens(vts_access *access, const char *path, vt_error *err
             n--;
         if (n == 0 || line[0] == '#' || st != VT_OK)
             continue;
-        if (access->tokens == TOKENS_MAX)
+        if (tokens->count == TOKENS_MAX)
             st = vt_error_set(err, VT_E_INVALID, "token_file", "the token file %s has more than %d tokens", path,
                               TOKENS_MAX);
         else
-            digest_of(line, n, access->digests[access->tokens++]);
+            digest_of(line, n, tokens->digests[tokens->count++]);
     }
+    if (st == VT_OK && ferror(file))
+        st = vt_error_set(err, VT_E_IO, "token_file", "the token file %s cannot be read to its end", path);
     memset(line, 0, sizeof line);
     fclose(file);
-    if (st == VT_OK && access->tokens == 0)
+    if (st == VT_OK && tokens->count == 0)
         st = vt_error_set(err, VT_E_INVALID, "token_file", "the token file %s holds no token", path);
     return st;
+}
+
+/* Owner of the token with this digest, 0 when there is none; as many steps whichever it is. */
+static unsigned owner_of(const token_list *tokens, const uint8_t digest[32])
+{
+    unsigned found = 0;
+    for (size_t k = 0; k < tokens->count; k++) {
+        unsigned difference = 0;
+        for (size_t i = 0; i < 32; i++)
+            difference |= (unsigned)(digest[i] ^ tokens->digests[k][i]);
+        found |= tokens->owners[k] & (0u - (unsigned)(difference == 0));
+    }
+    return found;
+}
+
+vt_status vts_access_reload(vts_access *access, vt_error *err)
+{
+    token_list *fresh = access->token_file ? malloc(sizeof *fresh) : NULL;
+    vt_status st = VT_OK;
+    if (!access->token_file)
+        return VT_OK;
+    if (!fresh)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the tokens");
+    st = read_tokens(fresh, access->token_file, err);
+    if (st == VT_OK) {
+        pthread_mutex_lock(&access->lock);
+        const size_t count = fresh->count;
+        for (fresh->count = 0; fresh->count < count; fresh->count++) {
+            const uint8_t *digest = fresh->digests[fresh->count];
+            unsigned owner = owner_of(&access->tokens, digest);
+            if (!owner)
+                owner = owner_of(fresh, digest); /* the same line twice */
+            fresh->owners[fresh->count] = owner ? owner : ++access->last_owner;
+        }
+        access->tokens = *fresh;
+        pthread_mutex_unlock(&access->lock);
+    }
+    free(fresh);
+    return st;
+}
+
+size_t vts_access_tokens(vts_access *access)
+{
+    pthread_mutex_lock(&access->lock);
+    const size_t count = access->tokens.count;
+    pthread_mutex_unlock(&access->lock);
+    return count;
 }
 
 vt_status vts_access_open(vts_access **out, const char *token_file, const char *origins, vt_error *err)
 {
     vts_access *access = calloc(1, sizeof *access);
-    vt_status st = access ? VT_OK : vt_error_set(err, VT_E_NOMEM, "", "no memory for the access rules");
-    if (st == VT_OK && token_file[0]) {
-        access->guarded = true;
-        st = read_tokens(access, token_file, err);
+    vt_status st = VT_OK;
+    if (!access)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the access rules");
+    pthread_mutex_init(&access->lock, NULL);
+    if (token_file[0]) {
+        access->token_file = strdup(token_file);
+        st = access->token_file ? vts_access_reload(access, err)
+                                : vt_error_set(err, VT_E_NOMEM, "", "no memory for the access rules");
     }
     if (st == VT_OK && origins[0]) {
         access->origins = calloc(1, strlen(origins) + 2);
@@ -97,16 +159,17 @@ void vts_access_close(vts_access *access)
 {
     if (!access)
         return;
+    pthread_mutex_destroy(&access->lock);
+    free(access->token_file);
     free(access->origins);
     free(access);
 }
 
-vts_admission vts_access_check(const vts_access *access, const char *authorization, unsigned *owner)
+vts_admission vts_access_check(vts_access *access, const char *authorization, unsigned *owner)
 {
     uint8_t digest[32];
-    unsigned found = 0;
     *owner = 0;
-    if (!access->guarded)
+    if (!access->token_file)
         return VTS_ADMITTED;
     if (!authorization)
         return VTS_NO_TOKEN;
@@ -119,14 +182,10 @@ vts_admission vts_access_check(const vts_access *access, const char *authorizati
     const char *token = authorization + sizeof scheme - 1;
     token += strspn(token, " ");
     digest_of(token, strlen(token), digest);
-    for (size_t k = 0; k < access->tokens; k++) {
-        unsigned difference = 0;
-        for (size_t i = 0; i < sizeof digest; i++)
-            difference |= (unsigned)(digest[i] ^ access->digests[k][i]);
-        found |= (unsigned)(k + 1) & (0u - (unsigned)(difference == 0));
-    }
-    *owner = found;
-    return found ? VTS_ADMITTED : VTS_WRONG_TOKEN;
+    pthread_mutex_lock(&access->lock);
+    *owner = owner_of(&access->tokens, digest);
+    pthread_mutex_unlock(&access->lock);
+    return *owner ? VTS_ADMITTED : VTS_WRONG_TOKEN;
 }
 
 bool vts_access_has_origins(const vts_access *access)

@@ -1,4 +1,5 @@
-/* Who may call: bearer tokens, and origins that browsers may call from. Const after open; any thread. */
+/* Who may call: bearer tokens, and origins that browsers may call from. Origins are const after open, tokens may be read
+ * again. Any thread. */
 #ifndef VTS_HTTP_ACCESS_H
 #define VTS_HTTP_ACCESS_H
 
@@ -14,11 +15,16 @@ typedef struct vts_access vts_access;
 VT_MUST_USE vt_status vts_access_open(vts_access **out, const char *token_file, const char *origins, vt_error *err);
 void vts_access_close(vts_access *access);
 
+/* Reads the file of vts_access_open again; nothing changes when it cannot be used. A token that was known keeps its owner
+ * number, a new one gets a number that nobody had: what somebody has stored is never shown to somebody else. */
+VT_MUST_USE vt_status vts_access_reload(vts_access *access, vt_error *err);
+size_t vts_access_tokens(vts_access *access); /* how many there are */
+
 typedef enum vts_admission { VTS_ADMITTED, VTS_NO_TOKEN, VTS_WRONG_TOKEN } vts_admission;
 
 /* authorization: the header's value or NULL. owner: which token it was (0 when none is asked for), so that what one
  * token has stored is not shown to another. */
-vts_admission vts_access_check(const vts_access *access, const char *authorization, unsigned *owner);
+vts_admission vts_access_check(vts_access *access, const char *authorization, unsigned *owner);
 
 bool vts_access_has_origins(const vts_access *access);
 bool vts_access_origin(const vts_access *access,

@@ -25,16 +25,6 @@
 
 #define DRAIN_MAX (UINT64_C(80) << 20) /* a refused body beyond this is not worth reading */
 
-const vt_model *vts_service_model(const vts_service *service, const char *id)
-{
-    if (!*id)
-        return service->models[0];
-    for (size_t k = 0; k < service->models_count; k++)
-        if (strcmp(vt_model_get_info(service->models[k])->id, id) == 0)
-            return service->models[k];
-    return NULL;
-}
-
 void *vts_request_begin(void *cls, const char *uri, struct MHD_Connection *connection)
 {
     vts_service *service = cls;
@@ -53,6 +43,7 @@ void *vts_request_begin(void *cls, const char *uri, struct MHD_Connection *conne
         free(r);
         return NULL;
     }
+    r->models = vts_models_hold(service->models);
     vts_id_make(r->id);
     atomic_fetch_add(&service->live, 1);
     return r;
@@ -480,6 +471,7 @@ void vts_request_completed(void *cls, struct MHD_Connection *connection, void **
     vts_reply_clear(&r->reply);
     vts_upload_close(&r->upload);
     vts_target_close(&r->target);
+    vts_model_set_drop(r->models); /* last: the reply may have been one of its documents */
     free(r);
     atomic_fetch_sub(&service->live, 1);
 }

@@ -36,6 +36,7 @@ typedef struct vts_refusal {
 struct vts_request {
     /* for routes */
     vts_service *service;
+    vts_model_set *models;  /* a reference: the set that this request sees from its first line to its last byte */
     const vts_route *route; /* NULL: no such path */
     const char *rest;       /* what the {name} of the route's path took */
     char id[VTS_ID_MAX + 1];

@@ -10,9 +10,9 @@
 
 #include "server/report/log.h"
 #include "server/report/stats.h"
+#include "server/work/models.h"
 #include "server/work/pool.h"
 #include "server/work/store.h"
-#include "vitral/model.h"
 #include "vitral/run.h"
 
 typedef enum vts_verb { VTS_GET, VTS_POST, VTS_DELETE } vts_verb;
@@ -43,14 +43,9 @@ typedef struct vts_route {
     const vts_route_calls *calls;
 } vts_route;
 
-enum { VTS_SERVED_MODELS_MAX = 16 };
-
-typedef enum vts_document { VTS_DOC_METHODS, VTS_DOC_METRICS_LIST, VTS_DOC_MODELS, VTS_DOC_COUNT } vts_document;
-
 /* All that lives as long as the process. Const after start, except the atomics and what locks itself. */
 typedef struct vts_service {
-    vt_model *models[VTS_SERVED_MODELS_MAX]; /* the first is the default */
-    size_t models_count;
+    vts_models *models; /* replaced as a whole by SIGHUP; a request has its own reference */
     vt_limits limits;
     uint64_t deadline_ms; /* longest, and the default */
     size_t upload_max_bytes;
@@ -64,17 +59,10 @@ typedef struct vts_service {
     vts_store *held, *cache; /* uploads that image_id may name; finished answers */
     vts_log *log;
     vts_stats *stats;
-    struct {
-        char *text;
-        size_t size;
-    } documents[VTS_DOC_COUNT]; /* built once at start */
 
     atomic_bool draining;
     atomic_size_t upload_bytes; /* of all uploads in memory */
     atomic_size_t live;         /* requests that are not yet completed */
 } vts_service;
-
-/* By id, or NULL; "" is the default. */
-const vt_model *vts_service_model(const vts_service *service, const char *id);
 
 #endif

@@ -1,9 +1,7 @@
 /* GET /methods, /metrics-list, /models, /labels: what there is to choose from.
  *
- * The first three never change while the process lives: they are made once. */
+ * The first three follow from the set of models: they are made once for each set and live as long as it does. */
 #include "server/routes/routes.h"
-
-#include <stdlib.h>
 
 typedef struct label_params {
     char q[VT_TEXT_MAX], model[VT_TEXT_MAX];
@@ -28,38 +26,26 @@ static const vt_param label_table[] = {
      .offset = offsetof(label_params, limit)},
 };
 
-vt_status vts_routes_prepare(vts_service *service, vt_error *err)
+vt_status vts_routes_describe(vts_model_set *set, vt_error *err)
 {
-    const vt_model_info *info = vt_model_get_info(service->models[0]);
+    const vt_model_info *info = vt_model_get_info(set->models[0]);
     const vt_model *models[VTS_SERVED_MODELS_MAX];
-    for (size_t k = 0; k < service->models_count; k++)
-        models[k] = service->models[k];
-    service->documents[VTS_DOC_METHODS].text = vts_json_methods(info, &service->documents[VTS_DOC_METHODS].size);
-    service->documents[VTS_DOC_METRICS_LIST].text =
-        vts_json_metrics_list(info, &service->documents[VTS_DOC_METRICS_LIST].size);
-    service->documents[VTS_DOC_MODELS].text =
-        vts_json_models(models, service->models_count, 0, &service->documents[VTS_DOC_MODELS].size);
+    for (size_t k = 0; k < set->count; k++)
+        models[k] = set->models[k];
+    set->documents[VTS_DOC_METHODS].text = vts_json_methods(info, &set->documents[VTS_DOC_METHODS].size);
+    set->documents[VTS_DOC_METRICS_LIST].text = vts_json_metrics_list(info, &set->documents[VTS_DOC_METRICS_LIST].size);
+    set->documents[VTS_DOC_MODELS].text = vts_json_models(models, set->count, 0, &set->documents[VTS_DOC_MODELS].size);
     for (size_t k = 0; k < VTS_DOC_COUNT; k++)
-        if (!service->documents[k].text) {
-            vts_routes_release(service);
+        if (!set->documents[k].text)
             return vt_error_set(err, VT_E_NOMEM, "", "no memory for the catalogue");
-        }
     return VT_OK;
-}
-
-void vts_routes_release(vts_service *service)
-{
-    for (size_t k = 0; k < VTS_DOC_COUNT; k++) {
-        free(service->documents[k].text);
-        service->documents[k].text = NULL;
-    }
 }
 
 static void answer_document(vts_request *r, vts_document document)
 {
     if (vts_params_take(r, NULL, 0, NULL, NULL, r->target.pairs, r->target.pairs_count, NULL, NULL, 0))
-        vts_reply_static(&r->reply, 200, "application/json", r->service->documents[document].text,
-                         r->service->documents[document].size);
+        vts_reply_static(&r->reply, 200, "application/json", r->models->documents[document].text,
+                         r->models->documents[document].size);
 }
 
 static void answer_methods(vts_request *r)
@@ -86,7 +72,7 @@ static void answer_labels(vts_request *r)
     if (!vts_params_take(r, label_table, VT_COUNT(label_table), &params, given, r->target.pairs, r->target.pairs_count,
                          NULL, NULL, 0))
         return;
-    const vt_model *model = vts_service_model(r->service, params.model);
+    const vt_model *model = vts_model_set_find(r->models, params.model);
     if (!model) {
         vts_refuse(r, VTS_P_MODEL_UNKNOWN, "model", "there is no model %.100s here; /models lists them", params.model);
         return;

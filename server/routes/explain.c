@@ -59,7 +59,7 @@ static bool parse(vts_request *r, parsed *p)
         !vts_params_take(r, table, OWN, &p->own, p->given, r->upload.fields, r->upload.fields_count, p->pairs,
                          &p->pairs_count, ENGINE_PAIRS_MAX))
         return false;
-    p->model = vts_service_model(r->service, p->own.model);
+    p->model = vts_model_set_find(r->models, p->own.model);
     if (!p->model) {
         vts_refuse(r, VTS_P_MODEL_UNKNOWN, "model", "there is no model %.100s here; /models lists them", p->own.model);
         return false;
@@ -83,8 +83,8 @@ static void check(vts_request *r, bool predict)
     vt_request *request = NULL;
     vt_error err = {0};
     if (!p)
-        return;                                                          /* answer() will say so */
-    if (parse(r, p) && (p->given[0] || r->service->models_count == 1) && /* else the form may name another model */
+        return;                                                  /* answer() will say so */
+    if (parse(r, p) && (p->given[0] || r->models->count == 1) && /* else the form may name another model */
         vt_request_open(&request, p->model, &r->service->limits, p->pairs, p->pairs_count,
                         engine_flags(r, predict) | VT_REQUEST_PARTIAL, &err) != VT_OK)
         vts_refuse_error(r, &err);
@@ -217,6 +217,7 @@ static void answer(vts_request *r, bool predict, void (*work)(vts_job *, vt_aren
     if (r->refusal.set)
         goto out;
     job->work = work;
+    job->models = vts_model_set_hold(r->models);
     job->model = p->model;
     job->accept = r->accept;
     job->owner = r->owner;

@@ -14,9 +14,8 @@ extern const vts_route vts_routes[];      /* (vts_routes_count) in the order of 
 extern const char *const vts_route_ids[]; /* the same, as labels */
 extern const size_t vts_routes_count;
 
-/* Texts that never change are made once. Call before the daemon starts. VT_E_NOMEM. */
-VT_MUST_USE vt_status vts_routes_prepare(vts_service *service, vt_error *err);
-void vts_routes_release(vts_service *service);
+/* Writes the documents of a set that has its models and is not in use yet. VT_E_NOMEM. */
+VT_MUST_USE vt_status vts_routes_describe(vts_model_set *set, vt_error *err);
 
 /* ---- parameters of the server's own (params.c) ---- */
 

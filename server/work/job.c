@@ -24,6 +24,7 @@ void vts_job_drop(vts_job *job)
         return;
     vts_reply_clear(&job->reply);
     vt_request_close(job->request);
+    vts_model_set_drop(job->models);
     vts_job_free_picture(job);
     vts_blob_drop(job->named);
     free(job);

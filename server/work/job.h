@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "server/report/log.h"
+#include "server/work/models.h"
 #include "server/work/reply.h"
 #include "server/work/store.h"
 #include "vitral/arena.h"
@@ -40,6 +41,7 @@ struct vts_job {
     void *host;                     /* of finished() and of control's hooks */
     const vts_log *log;             /* for what nobody should answer with */
     char id[VTS_ID_MAX + 1];        /* request id */
+    vts_model_set *models;          /* a reference: what `model` and `request` stand on */
     const vt_model *model;
     vt_request *request;
     vts_accept accept;

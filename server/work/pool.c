@@ -25,7 +25,7 @@ struct vts_pool {
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
     vts_job **ring; /* (slots) */
-    size_t slots, head, queued, reserved, running, workers_count, started, keep_bytes, arena_peak;
+    size_t slots, head, queued, reserved, running, workers_count, started, keep_bytes, arena_bytes, arena_peak;
     uint64_t finished;
     double job_seconds;
     bool stopping, joined;
@@ -47,6 +47,17 @@ static void slot_freed(vts_pool *pool)
         pthread_cond_broadcast(&pool->work);
 }
 
+/* A model that came later may need more than was reserved at the start. The old arena goes only when there is a new one. */
+static void grow_arena(worker *me, size_t bytes)
+{
+    vt_arena *larger = NULL;
+    vt_error err;
+    if (vt_arena_capacity(me->arena) >= bytes || vt_arena_open(&larger, bytes, &err) != VT_OK)
+        return;
+    vt_arena_close(me->arena);
+    me->arena = larger;
+}
+
 static void *run_worker(void *raw)
 {
     worker *me = raw;
@@ -63,8 +74,10 @@ static void *run_worker(void *raw)
         pool->running++;
         me->job = job;
         const bool stopping = pool->stopping;
+        const size_t arena_bytes = pool->arena_bytes;
         pthread_mutex_unlock(&pool->lock);
 
+        grow_arena(me, arena_bytes);
         job->started_ns = vt_now_ns();
         const bool overdue = job->control.deadline_ns && job->started_ns >= job->control.deadline_ns;
         job->work(job, me->arena, stopping ? VTS_ABANDONED : overdue ? VTS_OVERDUE : VTS_RUN);
@@ -120,6 +133,7 @@ vt_status vts_pool_open(vts_pool **out, const vts_pool_options *options, vt_erro
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the worker pool");
     pool->slots = options->workers + options->queue;
     pool->keep_bytes = options->keep_bytes;
+    pool->arena_bytes = options->arena_bytes;
     pool->workers_count = options->workers;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_condattr_init(&attr);
@@ -173,6 +187,14 @@ void vts_pool_publish(vts_pool *pool, vts_job *job)
     pool->ring[(pool->head + pool->queued) % pool->slots] = job;
     pool->queued++;
     pthread_cond_signal(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void vts_pool_grow(vts_pool *pool, size_t arena_bytes)
+{
+    pthread_mutex_lock(&pool->lock);
+    if (arena_bytes > pool->arena_bytes)
+        pool->arena_bytes = arena_bytes;
     pthread_mutex_unlock(&pool->lock);
 }
 

@@ -14,7 +14,7 @@ typedef struct vts_pool vts_pool;
 typedef struct vts_pool_options {
     size_t workers;     /* at least 1 */
     size_t queue;       /* jobs that may wait beside those that run; 0 is allowed */
-    size_t arena_bytes; /* of each worker */
+    size_t arena_bytes; /* of each worker; may grow later */
     size_t keep_bytes;  /* of its arena that stay resident between jobs */
 } vts_pool_options;
 
@@ -36,6 +36,10 @@ void vts_pool_unreserve(vts_pool *pool);
 
 /* Hands the job to the workers; never fails, since its slot is firm. From here on the job is theirs. */
 void vts_pool_publish(vts_pool *pool, vts_job *job);
+
+/* From now on a worker that takes a job has an arena of at least so many bytes, or, when the system refuses them, the one
+ * that it had. Call before the first job that needs it is published. */
+void vts_pool_grow(vts_pool *pool, size_t arena_bytes);
 
 void vts_pool_state_of(vts_pool *pool, vts_pool_state *state);
 

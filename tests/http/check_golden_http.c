@@ -280,6 +280,15 @@ static void expect_same_bits(const client *c, const vt_golden_row *row, size_t m
                       m, i, (double)got[i], (double)own[i]);
 }
 
+static void expect_same_labels(const vt_golden_row *row, const json_t *map, const vt_map *own)
+{
+    ck_assert_msg(is_index(map, "layer", own->layer) && is_index(map, "head", own->head) &&
+                      is_index(map, "channel", own->channel) && is_word(map, "part", own->part) &&
+                      is_word(map, "query", own->query) && is_word(map, "unit", "patch"),
+                  "%s: the map of layer %d, head %d, channel %d is called something else", row->name, own->layer,
+                  own->head, own->channel);
+}
+
 /* The maps of a row side by side, or what they say about the class token's attention to itself. */
 static void check_maps(client *c, const vt_golden_row *row)
 {
@@ -297,6 +306,7 @@ static void check_maps(client *c, const vt_golden_row *row)
         if (!is_of_row(map, row))
             continue;
         ck_assert_msg(found < own->count && found < MAPS_MAX, "%s: more than %zu maps fit", row->name, own->count);
+        expect_same_labels(row, map, &own->maps[found]);
         if (self) {
             const json_t *prefix = json_object_get(map, "prefix");
             ck_assert_uint_eq(json_array_size(prefix), 1);

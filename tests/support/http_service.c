@@ -57,6 +57,21 @@ static const vts_route_calls slow_calls = {.accepts = 3, .answer = slow_answer};
 
 /* ---- fixture ---- */
 
+vts_model_set *vt_served_models(size_t count)
+{
+    vts_model_set *set = vts_model_set_new();
+    vt_error err = {0};
+    char id[16];
+    ck_assert_ptr_nonnull(set);
+    for (; set->count < count; set->count++) {
+        snprintf(id, sizeof id, "copy%zu", set->count);
+        ck_assert_msg(vt_model_open(&set->models[set->count], NULL, set->count ? id : NULL, &err) == VT_OK, "%s",
+                      err.msg);
+    }
+    ck_assert_int_eq(vts_routes_describe(set, &err), VT_OK);
+    return set;
+}
+
 void vt_served_start(const char *tokens, const char *origins)
 {
     const vts_pool_options pool = {.workers = VT_SERVED_WORKERS, .queue = VT_SERVED_QUEUE, .keep_bytes = 1 << 20};
@@ -78,15 +93,15 @@ void vt_served_start(const char *tokens, const char *origins)
     vt_served.service.uploads_max_bytes = 8 << 20;
     vt_served.service.upload_timeout_ms = 60000;
     vt_served.service.log = &silent;
-    ck_assert_msg(vt_model_open(&vt_served.service.models[0], NULL, NULL, &err) == VT_OK, "%s", err.msg);
-    vt_served.service.models_count = 1;
+    vts_model_set *set = vt_served_models(1);
+    vt_served.service.models = vts_models_open(set);
+    ck_assert_ptr_nonnull(vt_served.service.models);
     ck_assert_int_eq(vts_access_open(&vt_served.service.access, tokens, origins, &err), VT_OK);
     ck_assert_int_eq(vts_store_open(&vt_served.service.held, 1 << 20, 600, &err), VT_OK);
     ck_assert_int_eq(vts_store_open(&vt_served.service.cache, 4 << 20, 0, &err), VT_OK);
     ck_assert_int_eq(vts_stats_open(&vt_served.service.stats, route_ids, vt_served.service.routes_count, &err), VT_OK);
-    ck_assert_int_eq(vts_routes_prepare(&vt_served.service, &err), VT_OK);
     ck_assert_int_eq(vts_ticker_open(&vt_served.service.ticker, 50, &err), VT_OK);
-    sized.arena_bytes = vt_arena_bytes(vt_served.service.models[0], &vt_served.service.limits);
+    sized.arena_bytes = vt_arena_bytes(set->models[0], &vt_served.service.limits);
     ck_assert_msg(vts_pool_open(&vt_served.service.pool, &sized, &err) == VT_OK, "%s", err.msg);
     ck_assert_msg(vts_daemon_open(&vt_served.daemon, &options, &vt_served.service, &err) == VT_OK, "%s", err.msg);
     vt_served.port = vts_daemon_port(vt_served.daemon);
@@ -113,10 +128,9 @@ void vt_served_tear_down(void)
     vts_ticker_close(vt_served.service.ticker);
     vts_store_close(vt_served.service.held);
     vts_store_close(vt_served.service.cache);
-    vts_routes_release(&vt_served.service);
     vts_stats_close(vt_served.service.stats);
     vts_access_close(vt_served.service.access);
-    vt_model_close(vt_served.service.models[0]);
+    vts_models_close(vt_served.service.models);
     free(vt_served.picture);
 }
 

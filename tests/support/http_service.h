@@ -25,6 +25,9 @@ typedef struct vt_http_service {
 
 extern vt_http_service vt_served;
 
+/* A set of the embedded model, called default, copy1, copy2, ...; one reference. */
+vts_model_set *vt_served_models(size_t count);
+
 void vt_served_set_up(void); /* no tokens, no origins */
 void vt_served_start(const char *tokens, const char *origins);
 void vt_served_tear_down(void); /* and checks that nothing is left */
