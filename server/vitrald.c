@@ -208,6 +208,8 @@ static vt_status start(vts_daemon **daemon, vt_error *err)
 {
     char host[256];
     vts_daemon_options options = {.host = host,
+                                  .tls_cert_file = settings.tls_cert_file,
+                                  .tls_key_file = settings.tls_key_file,
                                   .connections_max = (unsigned)settings.connections_max,
                                   .connections_per_ip_max = (unsigned)settings.connections_per_ip_max,
                                   .connection_timeout_s = (unsigned)settings.connection_timeout_s};
@@ -242,7 +244,8 @@ static vt_status start(vts_daemon **daemon, vt_error *err)
         st = vts_daemon_open(daemon, &options, &service, err);
     if (st == VT_OK) {
         const bool six = strchr(host, ':') != NULL;
-        printf("listening on http://%s%s%s:%u\n", six ? "[" : "", host, six ? "]" : "", vts_daemon_port(*daemon));
+        printf("listening on %s://%s%s%s:%u\n", settings.tls_cert_file[0] ? "https" : "http", six ? "[" : "", host,
+               six ? "]" : "", vts_daemon_port(*daemon));
         fflush(stdout);
     }
     return st;

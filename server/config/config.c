@@ -151,6 +151,14 @@ static const vt_param table[] = {
      .min = 1,
      .max = 3600,
      .def = 15},
+    {.name = "tls_cert_file",
+     .help = "PEM file with the certificate and its chain: the service speaks TLS (1.2 or later)",
+     .type = VT_TEXT,
+     FIELD(tls_cert_file)},
+    {.name = "tls_key_file",
+     .help = "PEM file with the private key, without a passphrase",
+     .type = VT_TEXT,
+     FIELD(tls_key_file)},
     {.name = "token_file",
      .help = "file with one bearer token per line; without it no token is asked for",
      .type = VT_TEXT,
@@ -450,6 +458,10 @@ vt_status vts_settings_settle(vts_settings *s, const char *root, vt_error *err)
         return vt_error_set(err, VT_E_INVALID, "blas_threads",
                             "blas_threads %d with %d workers: more than one BLAS thread goes with one worker only",
                             s->blas_threads, s->workers);
+    if (!s->tls_cert_file[0] != !s->tls_key_file[0])
+        return vt_error_set(err, VT_E_INVALID, s->tls_cert_file[0] ? "tls_key_file" : "tls_cert_file",
+                            "tls_cert_file and tls_key_file go together: %s is missing",
+                            s->tls_cert_file[0] ? "tls_key_file" : "tls_cert_file");
     if (s->uploads_max_bytes < (uint64_t)s->upload_max_bytes)
         return vt_error_set(err, VT_E_INVALID, "uploads_max_bytes",
                             "uploads_max_bytes must be at least upload_max_bytes (%d)", s->upload_max_bytes);

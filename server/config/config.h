@@ -25,6 +25,7 @@ typedef struct vts_settings {
     uint64_t uploads_max_bytes, cache_bytes, held_bytes, memory_max_bytes;
     int held_seconds, blas_threads, arena_keep_bytes;
     int connections_max, connections_per_ip_max, connection_timeout_s;
+    char tls_cert_file[VT_TEXT_MAX], tls_key_file[VT_TEXT_MAX];
     char token_file[VT_TEXT_MAX], cors_origins[VT_TEXT_MAX], log[VT_TEXT_MAX], config[VT_TEXT_MAX];
 
     unsigned char origins[VTS_SETTINGS_MAX]; /* vts_origin of each row of the table */

@@ -11,6 +11,7 @@
  * answers every job. New connections are taken until then: they hear 503 instead of nothing. */
 #include "server/http/daemon.h"
 
+#include "server/http/pem.h"
 #include "server/http/request.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ enum { BACKLOG = 511, CONNECTION_MEMORY = 128 << 10, LAST_WAIT_MS = 2000 };
 struct vts_daemon {
     struct MHD_Daemon *mhd;
     vts_service *service;
+    char *cert, *key; /* PEM texts; NULL without TLS */
     unsigned port;
 };
 
@@ -100,34 +102,75 @@ static vt_status open_socket(int *out, const char *host, unsigned port, vt_error
     return VT_OK;
 }
 
+static void release(vts_daemon *daemon)
+{
+    vts_pem_free(daemon->cert);
+    vts_pem_free(daemon->key);
+    free(daemon);
+}
+
+static vt_status read_certificate(vts_daemon *daemon, const vts_daemon_options *options, vt_error *err)
+{
+    if (!options->tls_cert_file || !options->tls_cert_file[0])
+        return VT_OK;
+    if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+        return vt_error_set(err, VT_E_UNSUPPORTED, "tls_cert_file",
+                            "this libmicrohttpd was built without TLS: put a proxy in front instead");
+    const vt_status st = vts_pem_read(&daemon->cert, options->tls_cert_file, "tls_cert_file", err);
+    return st == VT_OK ? vts_pem_read(&daemon->key, options->tls_key_file, "tls_key_file", err) : st;
+}
+
+/* fd goes to the library when it starts. */
+static struct MHD_Daemon *start(vts_daemon *daemon, const vts_daemon_options *options, int fd)
+{
+    vts_service *service = daemon->service;
+    const unsigned flags = MHD_USE_POLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+                           MHD_USE_ERROR_LOG | (daemon->cert ? MHD_USE_TLS : 0);
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, daemon->cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, daemon->key},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (char[]){"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"}},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    return MHD_start_daemon(flags, 0, NULL, NULL, vts_request_handle, service, MHD_OPTION_EXTERNAL_LOGGER, log_message,
+                            service, /* first, or early messages go to standard error */
+                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_URI_LOG_CALLBACK, vts_request_begin, service,
+                            MHD_OPTION_NOTIFY_COMPLETED, vts_request_completed, service, MHD_OPTION_NOTIFY_CONNECTION,
+                            count_connection, service, MHD_OPTION_CONNECTION_LIMIT, options->connections_max,
+                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, options->connections_per_ip_max,
+                            MHD_OPTION_CONNECTION_TIMEOUT, options->connection_timeout_s,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_ARRAY,
+                            daemon->cert ? tls : tls + VT_COUNT(tls) - 1, MHD_OPTION_END);
+}
+
 vt_status vts_daemon_open(vts_daemon **out, const vts_daemon_options *options, vts_service *service, vt_error *err)
 {
-    const unsigned flags =
-        MHD_USE_POLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     int fd = -1;
-    const vt_status st = open_socket(&fd, options->host, options->port, err);
-    if (st != VT_OK)
-        return st;
     vts_daemon *daemon = calloc(1, sizeof *daemon);
-    if (!daemon) {
-        close(fd);
+    if (!daemon)
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the HTTP daemon");
-    }
     daemon->service = service;
-    daemon->port = port_of(fd);
-    MHD_set_panic_func(panic, service);
-    daemon->mhd = MHD_start_daemon(
-        flags, 0, NULL, NULL, vts_request_handle, service, MHD_OPTION_EXTERNAL_LOGGER, log_message,
-        service, /* first, or early messages go to standard error */
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_URI_LOG_CALLBACK, vts_request_begin, service,
-        MHD_OPTION_NOTIFY_COMPLETED, vts_request_completed, service, MHD_OPTION_NOTIFY_CONNECTION, count_connection,
-        service, MHD_OPTION_CONNECTION_LIMIT, options->connections_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        options->connections_per_ip_max, MHD_OPTION_CONNECTION_TIMEOUT, options->connection_timeout_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_END);
-    if (!daemon->mhd) {
-        close(fd);
-        free(daemon);
-        return vt_error_set(err, VT_E_INTERNAL, "listen", "the HTTP library did not start; its reason is in the log");
+    vt_status st = read_certificate(daemon, options, err);
+    if (st == VT_OK)
+        st = open_socket(&fd, options->host, options->port, err);
+    if (st == VT_OK) {
+        daemon->port = port_of(fd);
+        MHD_set_panic_func(panic, service);
+        daemon->mhd = start(daemon, options, fd);
+        if (!daemon->mhd) {
+            close(fd);
+            st = daemon->cert
+                     ? vt_error_set(
+                           err, VT_E_INVALID, "tls_cert_file",
+                           "the certificate %.80s does not go with the key %.80s, or one of them is no PEM file",
+                           options->tls_cert_file, options->tls_key_file)
+                     : vt_error_set(err, VT_E_INTERNAL, "listen",
+                                    "the HTTP library did not start; its reason is in the log");
+        }
+    }
+    if (st != VT_OK) {
+        release(daemon);
+        return st;
     }
     *out = daemon;
     return VT_OK;
@@ -156,7 +199,7 @@ void vts_daemon_drain(vts_daemon *daemon, uint64_t timeout_ms)
     MHD_stop_daemon(daemon->mhd);
     if (fd >= 0)
         close(fd);
-    free(daemon);
+    release(daemon);
 }
 
 const char *vts_daemon_library(void)

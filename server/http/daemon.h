@@ -10,12 +10,14 @@
 typedef struct vts_daemon vts_daemon;
 
 typedef struct vts_daemon_options {
-    const char *host; /* a name or an address */
-    unsigned port;    /* 0: any free one */
+    const char *host;                         /* a name or an address */
+    unsigned port;                            /* 0: any free one */
+    const char *tls_cert_file, *tls_key_file; /* PEM files; NULL or "": plain HTTP */
     unsigned connections_max, connections_per_ip_max, connection_timeout_s;
 } vts_daemon_options;
 
-/* service outlives the daemon. VT_E_INVALID (a host that does not resolve), VT_E_IO (a port that is taken, ...). */
+/* service outlives the daemon. VT_E_INVALID (a host that does not resolve), VT_E_IO (a port that is taken, a file that cannot be read),
+ * VT_E_UNSUPPORTED (TLS with a library that was built without it). */
 VT_MUST_USE vt_status vts_daemon_open(vts_daemon **out, const vts_daemon_options *options, vts_service *service,
                                       vt_error *err);
 unsigned vts_daemon_port(const vts_daemon *daemon);

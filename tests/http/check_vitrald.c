@@ -1,97 +1,23 @@
 /* The program itself: what it says when it is ready, how it ends on SIGTERM, and what it says when it cannot start.
  * VITRAL_BUILD names the folder of the program (default build). */
 #include "tests/support/http_client.h"
+#include "tests/support/program.h"
 #include "tests/support/suite.h"
 #include "vitral/control.h"
 
-#include <fcntl.h>
-#include <poll.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-typedef struct program {
-    pid_t pid;
-    int out, err; /* its standard output and error */
-    unsigned port;
-} program;
-
-static program vitrald;
-
-static program start(const char *const *args)
-{
-    program p = {.pid = -1};
-    int out[2], err[2];
-    char path[512];
-    const char *build = getenv("VITRAL_BUILD");
-    const char *argv[16] = {path};
-    snprintf(path, sizeof path, "%s/vitrald", build && *build ? build : "build");
-    for (size_t k = 0; args[k] && k < 14; k++)
-        argv[k + 1] = args[k];
-    ck_assert(pipe(out) == 0 && pipe(err) == 0);
-    p.pid = fork();
-    if (p.pid == 0) {
-        dup2(out[1], STDOUT_FILENO);
-        dup2(err[1], STDERR_FILENO);
-        close(out[0]), close(out[1]), close(err[0]), close(err[1]);
-        execv(path, (char *const *)(size_t)argv);
-        fprintf(stderr, "%s cannot be run\n", path);
-        _exit(127);
-    }
-    close(out[1]), close(err[1]);
-    p.out = out[0];
-    p.err = err[0];
-    return p;
-}
-
-/* All that comes until the end or until a line end, when one_line. */
-static void read_text(int fd, char *text, size_t size, bool one_line)
-{
-    size_t n = 0;
-    text[0] = '\0';
-    while (n + 1 < size) {
-        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-        ck_assert_msg(poll(&poll_fd, 1, 30000) > 0, "nothing is said within 30 s, only: %s", text);
-        if (read(fd, text + n, 1) != 1)
-            return;
-        text[++n] = '\0';
-        if (one_line && text[n - 1] == '\n')
-            return;
-    }
-}
-
-static int exit_status(program *p)
-{
-    int status = 0;
-    ck_assert_int_eq(waitpid(p->pid, &status, 0), p->pid);
-    p->pid = -1;
-    close(p->out), close(p->err);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-static program start_ready(const char *const *args)
-{
-    char line[256];
-    program p = start(args);
-    read_text(p.out, line, sizeof line, true);
-    if (sscanf(line, "listening on http://127.0.0.1:%u\n", &p.port) != 1) {
-        char text[2048];
-        read_text(p.err, text, sizeof text, false);
-        ck_abort_msg("it says \"%s\" and: %s", line, text);
-    }
-    return p;
-}
+static vt_program vitrald;
 
 static void tear_down(void)
 {
-    if (vitrald.pid > 0) {
-        kill(vitrald.pid, SIGKILL);
-        exit_status(&vitrald);
-    }
+    vt_program_kill(&vitrald);
 }
 
 static vt_http_reply explain(unsigned port, const char *query, int *open_fd)
@@ -120,7 +46,7 @@ START_TEST(says_where_it_listens_and_ends_on_a_signal)
     static const int signals[] = {SIGTERM, SIGINT};
     for (size_t k = 0; k < 2; k++) {
         char log[65536];
-        vitrald = start_ready((const char *const[]){"--listen", "127.0.0.1:0", "--workers", "1", NULL});
+        vitrald = vt_program_start_ready((const char *const[]){"--listen", "127.0.0.1:0", "--workers", "1", NULL});
         vt_http_reply reply = explain(vitrald.port, "method=rollout&output=values", NULL);
         ck_assert_int_eq(reply.status, 200);
         vt_http_free(&reply);
@@ -129,8 +55,8 @@ START_TEST(says_where_it_listens_and_ends_on_a_signal)
         ck_assert_int_eq(reply.status, 200);
         vt_http_free(&reply);
         kill(vitrald.pid, signals[k]);
-        read_text(vitrald.err, log, sizeof log, false);
-        ck_assert_int_eq(exit_status(&vitrald), 0);
+        vt_program_read(vitrald.err, log, sizeof log, false);
+        ck_assert_int_eq(vt_program_exit(&vitrald), 0);
         ck_assert_msg(strstr(log, "libmicrohttpd ") && strstr(log, "\"event\":\"request\"") &&
                           strstr(log, "\"route\":\"explain\",\"status\":200"),
                       "%s", log);
@@ -144,8 +70,8 @@ END_TEST
 START_TEST(answers_what_is_in_hand_before_it_ends)
 {
     int fd;
-    vitrald = start_ready((const char *const[]){"--listen", "127.0.0.1:0", "--workers", "1", "--log", "none",
-                                                "--drain-timeout-ms", "60000", NULL});
+    vitrald = vt_program_start_ready((const char *const[]){"--listen", "127.0.0.1:0", "--workers", "1", "--log", "none",
+                                                           "--drain-timeout-ms", "60000", NULL});
     explain(vitrald.port, "method=qk_maps&layer=all&head=all&which=q&channel=0,1,2,3,4&output=overlay", &fd);
     const struct timespec wait = {0, 100000000};
     nanosleep(&wait, NULL);
@@ -155,24 +81,123 @@ START_TEST(answers_what_is_in_hand_before_it_ends)
     ck_assert_str_eq(vt_http_header(&reply, "Connection"), "close");
     vt_http_free(&reply);
     close(fd);
-    ck_assert_int_eq(exit_status(&vitrald), 0);
+    ck_assert_int_eq(vt_program_exit(&vitrald), 0);
 }
 END_TEST
 
 START_TEST(a_port_of_its_own)
 {
     char listen[64], text[1024];
-    vitrald = start_ready((const char *const[]){"--listen", "127.0.0.1:0", "--log", "none", NULL});
+    vitrald = vt_program_start_ready((const char *const[]){"--listen", "127.0.0.1:0", "--log", "none", NULL});
     snprintf(listen, sizeof listen, "127.0.0.1:%u", vitrald.port);
-    program second = start((const char *const[]){"--listen", listen, "--log", "none", NULL});
-    read_text(second.err, text, sizeof text, false);
-    ck_assert_int_eq(exit_status(&second), 2);
+    vt_program second = vt_program_start((const char *const[]){"--listen", listen, "--log", "none", NULL});
+    vt_program_read(second.err, text, sizeof text, false);
+    ck_assert_int_eq(vt_program_exit(&second), 2);
     ck_assert_msg(strstr(text, listen) && strstr(text, "in use"), "%s", text);
-    kill(vitrald.pid, SIGTERM);
-    ck_assert_int_eq(exit_status(&vitrald), 0);
-    vitrald = start_ready((const char *const[]){"--listen", listen, "--log", "none", NULL}); /* free again at once */
-    kill(vitrald.pid, SIGTERM);
-    ck_assert_int_eq(exit_status(&vitrald), 0);
+    ck_assert_int_eq(vt_program_stop(&vitrald, SIGTERM), 0);
+    vitrald = vt_program_start_ready(
+        (const char *const[]){"--listen", listen, "--log", "none", NULL}); /* free again at once */
+    ck_assert_int_eq(vt_program_stop(&vitrald, SIGTERM), 0);
+}
+END_TEST
+
+/* ---- SIGHUP ---- */
+
+static char folder[] = P_tmpdir "/vitral-check-hup-XXXXXX";
+
+static void hang_up(const char *words)
+{
+    char line[8192];
+    kill(vitrald.pid, SIGHUP);
+    vt_program_wait_for(&vitrald, words, line, sizeof line);
+}
+
+/* GET with a token, until the status is this one; the body to be freed. */
+static char *get(const char *target, const char *token, int status)
+{
+    char header[128];
+    snprintf(header, sizeof header, "Authorization: Bearer %s\r\n", token);
+    for (int k = 0;; k++) {
+        const struct timespec wait = {0, 10000000};
+        vt_http_reply reply = vt_http_call(vitrald.port, "GET", target, header, NULL, 0);
+        if (reply.status == status)
+            return reply.body;
+        ck_assert_msg(k < 1000, "%s with %s: %d", target, token, reply.status);
+        vt_http_free(&reply);
+        nanosleep(&wait, NULL);
+    }
+}
+
+static json_t *explain_with(const char *token)
+{
+    size_t size = 0;
+    char header[128];
+    uint8_t *cat = vt_test_read("static/samples/cat.jpg", &size);
+    snprintf(header, sizeof header, "Content-Type: image/jpeg\r\nAuthorization: Bearer %s\r\n", token);
+    vt_http_reply reply = vt_http_call(vitrald.port, "POST", "/explain?output=values&class=3", header, cat, size);
+    ck_assert_msg(reply.status == 200, "%d %s", reply.status, reply.body);
+    json_t *root = json_loads(reply.body, 0, NULL);
+    ck_assert_ptr_nonnull(root);
+    vt_http_free(&reply);
+    free(cat);
+    return root;
+}
+
+static const char *target_label(const json_t *root)
+{
+    return json_string_value(
+        json_object_get(json_object_get(json_array_get(json_object_get(root, "maps"), 0), "target"), "label"));
+}
+
+START_TEST(sighup_reads_tokens_and_models_again)
+{
+    char model[128], tokens[128];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(model, sizeof model, "m=%s/m", folder);
+    snprintf(tokens, sizeof tokens, "%s/tokens", folder);
+    vt_test_shell("cp -r models/default %s/m && chmod -R u+w %s && echo first >%s", folder, folder, tokens);
+    vitrald = vt_program_start_ready((const char *const[]){"--listen", "127.0.0.1:0", "--workers", "1", "--model",
+                                                           model, "--token-file", tokens, NULL});
+    json_t *a = explain_with("first"), *b = explain_with("first");
+    ck_assert_str_eq(target_label(a), "cat");
+    ck_assert(json_is_false(json_object_get(a, "cached")) && json_is_true(json_object_get(b, "cached")));
+    json_decref(a), json_decref(b);
+
+    vt_test_shell("echo second >%s", tokens); /* tokens */
+    hang_up("tokens");
+    free(get("/models", "second", 200));
+    free(get("/models", "first", 403));
+    vt_test_shell(": >%s", tokens); /* no token is not an open door */
+    hang_up("the tokens stay as they were");
+    free(get("/models", "second", 200));
+    free(get("/models", "first", 403));
+    vt_test_shell("echo second >%s", tokens);
+
+    vt_test_shell("cd %s/m && sed s/cat/tiger/ labels.txt >new && mv new labels.txt", folder); /* labels */
+    hang_up("\"event\":\"model\"");
+    char *labels;
+    for (int k = 0; labels = get("/labels", "second", 200), !strstr(labels, "tiger"); k++) {
+        ck_assert_msg(k < 1000, "the labels stay: %s", labels);
+        free(labels);
+    }
+    free(labels);
+    a = explain_with("second"); /* not the answer of the old model */
+    ck_assert_str_eq(target_label(a), "tiger");
+    ck_assert(json_is_false(json_object_get(a, "cached")));
+    json_decref(a);
+
+    vt_test_shell("cd %s/m && head -c 5000 model.safetensors >new && mv new model.safetensors", folder); /* a bad one */
+    hang_up("the models stay as they were");
+    a = explain_with("second");
+    ck_assert_str_eq(target_label(a), "tiger");
+    json_decref(a);
+    vt_test_shell("rm -r %s/m", folder);
+    hang_up("the models stay as they were");
+    a = explain_with("second");
+    ck_assert_str_eq(target_label(a), "tiger");
+    json_decref(a);
+    ck_assert_int_eq(vt_program_stop(&vitrald, SIGTERM), 0);
+    vt_test_shell("rm -r %s", folder);
 }
 END_TEST
 
@@ -199,9 +224,9 @@ START_TEST(one_sentence_when_it_cannot_start)
         args[n] = refused[_i].args[n], n++;
     if (strcmp(args[0], "--listen") != 0)
         args[n++] = "--listen", args[n++] = "127.0.0.1:0";
-    program p = start(args);
-    read_text(p.err, text, sizeof text, false);
-    ck_assert_int_eq(exit_status(&p), 2);
+    vt_program p = vt_program_start(args);
+    vt_program_read(p.err, text, sizeof text, false);
+    ck_assert_int_eq(vt_program_exit(&p), 2);
     for (char *at = text; (at = strchr(at, '\n')) && at[1]; at++) /* log lines come before it */
         last = at + 1;
     ck_assert_msg(strncmp(last, "vitrald: ", 9) == 0 && strstr(last, refused[_i].says), "\"%s\" does not say \"%s\"",
@@ -214,9 +239,9 @@ START_TEST(help_and_version)
     static const char *const flags[] = {"--help", "--version"}, *const says[] = {"--upload-max-bytes", "vitrald "};
     for (size_t k = 0; k < 2; k++) {
         char text[16384];
-        program p = start((const char *const[]){flags[k], NULL});
-        read_text(p.out, text, sizeof text, false);
-        ck_assert_int_eq(exit_status(&p), 0);
+        vt_program p = vt_program_start((const char *const[]){flags[k], NULL});
+        vt_program_read(p.out, text, sizeof text, false);
+        ck_assert_int_eq(vt_program_exit(&p), 0);
         ck_assert_msg(strstr(text, says[k]) != NULL, "%s", text);
     }
 }
@@ -224,5 +249,6 @@ END_TEST
 
 VT_SUITE("vitrald", tcase_set_timeout(tc, 120.0); tcase_add_checked_fixture(tc, NULL, tear_down);
          tcase_add_test(tc, says_where_it_listens_and_ends_on_a_signal);
+         tcase_add_test(tc, sighup_reads_tokens_and_models_again);
          tcase_add_test(tc, answers_what_is_in_hand_before_it_ends); tcase_add_test(tc, a_port_of_its_own);
          tcase_add_loop_test(tc, one_sentence_when_it_cannot_start, 0, 9); tcase_add_test(tc, help_and_version))

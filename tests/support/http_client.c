@@ -146,7 +146,7 @@ bool vt_http_closed(int fd, int wait_ms)
 
 const char *vt_http_header(const vt_http_reply *reply, const char *name)
 {
-    static char value[1024];
+    static _Thread_local char value[1024];
     const size_t n = strlen(name);
     for (const char *at = strstr(reply->head, "\r\n"); at && at[2]; at = strstr(at + 2, "\r\n"))
         if (strncasecmp(at + 2, name, n) == 0 && at[2 + n] == ':') {

@@ -23,7 +23,7 @@ vt_http_reply vt_http_read(int fd, bool head);
 void vt_http_free(vt_http_reply *reply);
 bool vt_http_closed(int fd, int wait_ms); /* did the other side close? */
 
-/* Value of a header, "" when absent; static buffer. */
+/* Value of a header, "" when absent; a static buffer for each thread. */
 const char *vt_http_header(const vt_http_reply *reply, const char *name);
 
 /* A whole exchange on a connection of its own. body NULL: none. */

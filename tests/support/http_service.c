@@ -61,7 +61,7 @@ vts_model_set *vt_served_models(size_t count)
 {
     vts_model_set *set = vts_model_set_new();
     vt_error err = {0};
-    char id[16];
+    char id[32];
     ck_assert_ptr_nonnull(set);
     for (; set->count < count; set->count++) {
         snprintf(id, sizeof id, "copy%zu", set->count);

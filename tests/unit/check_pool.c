@@ -214,6 +214,39 @@ START_TEST(many_publishers)
 }
 END_TEST
 
+static int large_fits;
+
+static void work_large(vts_job *job, vt_arena *arena, vts_verdict verdict)
+{
+    (void)verdict;
+    pthread_mutex_lock(&lock);
+    large_fits += vt_arena_alloc(arena, 5 << 20, 1) != NULL;
+    pthread_mutex_unlock(&lock);
+    vts_reply_static(&job->reply, 200, "text/plain", "x", 1);
+}
+
+/* As when SIGHUP has brought a larger model. */
+START_TEST(arenas_grow)
+{
+    static const size_t sizes[] = {1 << 10, 6 << 20, 1 << 20}; /* never smaller again */
+    static const int fits[] = {0, 1, 2};
+    large_fits = 0;
+    for (int k = 0; k < 3; k++) {
+        vts_job *job = vts_job_new();
+        ck_assert_ptr_nonnull(job);
+        job->work = work_large;
+        job->finished = done;
+        vts_pool_grow(pool, sizes[k]);
+        ck_assert(vts_pool_reserve(pool));
+        vt_control_init(&job->control, 0);
+        vts_pool_publish(pool, job);
+        wait_for(&finished, k + 1);
+        ck_assert_msg(large_fits == fits[k], "%d of %d jobs found room after growing to %zu", large_fits, k + 1,
+                      sizes[k]);
+    }
+}
+END_TEST
+
 START_TEST(bad_options)
 {
     vts_pool *none = NULL;
@@ -231,4 +264,4 @@ VT_SUITE("pool", tcase_add_checked_fixture(tc, set_up, tear_down); tcase_add_tes
          tcase_add_test(tc, overdue_jobs_are_not_run); tcase_add_test(tc, a_deadline_stops_a_running_job);
          tcase_add_test(tc, stop_answers_every_job); tcase_add_test(tc, a_late_publish_is_answered);
          tcase_add_test(tc, retry_after_is_between_1_and_60); tcase_add_test(tc, many_publishers);
-         tcase_add_test(tc, bad_options))
+         tcase_add_test(tc, arenas_grow); tcase_add_test(tc, bad_options))

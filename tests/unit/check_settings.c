@@ -202,6 +202,15 @@ START_TEST(what_goes_together)
     ck_assert_int_eq(s.workers, 1);
     ck_assert_int_eq(read_settings((char *[]){"vitrald", "--uploads-max-bytes", "1000", NULL}, NULL), VT_OK);
     ck_assert_int_eq(vts_settings_settle(&s, "", &err), VT_E_INVALID);
+    ck_assert_int_eq(read_settings((char *[]){"vitrald", "--tls-cert-file", "c", NULL}, NULL), VT_OK);
+    ck_assert_int_eq(vts_settings_settle(&s, "", &err), VT_E_INVALID);
+    ck_assert_str_eq(err.param, "tls_key_file");
+    ck_assert_int_eq(read_settings((char *[]){"vitrald", "--tls-key-file", "k", NULL}, NULL), VT_OK);
+    ck_assert_int_eq(vts_settings_settle(&s, "", &err), VT_E_INVALID);
+    ck_assert_str_eq(err.param, "tls_cert_file");
+    ck_assert_int_eq(read_settings((char *[]){"vitrald", "--tls-key-file", "k", "--tls-cert-file", "c", NULL}, NULL),
+                     VT_OK);
+    ck_assert_int_eq(vts_settings_settle(&s, "", &err), VT_OK);
 }
 END_TEST
 
