@@ -85,9 +85,10 @@ vt_status vt_measure_maps(vt_output *out, const vt_request *rq, vt_arena *arena,
 }
 
 /* A token is outlying above this multiple of the median norm; a map is dominated when this share of its mass lies on
- * at most this share of the patches. Darcet et al. (arXiv 2309.16588, section 2) find artefacts at several times the
- * usual norm on about 2 % of the patches. */
-static const double OUTLIER_NORM = 2.5, DOMINATED_MASS = 0.5, FEW_PATCHES = 0.05;
+ * outlying tokens that are at most this share of the patches. Darcet et al. (arXiv 2309.16588, section 2) find artefacts at
+ * several times the usual norm on about 2 % of the patches. Measured on ViT-Ti/16: the four corner patches stand at 20 to 31
+ * times the median, all others below 1.5 times, and draw 22 to 46 % of the last layer's class attention. */
+static const double OUTLIER_NORM = 2.5, DOMINATED_MASS = 0.2, FEW_PATCHES = 0.05;
 
 static float median_of(float *x, size_t n)
 {
@@ -145,7 +146,8 @@ vt_status vt_warn_artefacts(vt_output *out, const vt_trace *trace, vt_error *err
         return VT_OK;
     return vt_output_warn(
         out, err, "high_norm_tokens",
-        "%zu of %zu maps lie mostly on %zu of %zu patches whose token norm is over %.1f times the median (%s: "
+        "%zu of %zu maps have much of their mass on %zu of %zu patches whose token norm is over %.1f times the median "
+        "(%s: "
         "%.0f %% of its mass): probably register artefacts of the network, not evidence in the picture",
         dominated, out->count, outliers, P, OUTLIER_NORM, method, 100.0 * worst);
 }

@@ -29,6 +29,7 @@ enum {
     VTS_TAKES_OPENAPI = 1u << 7, /* --update, --check */
     VTS_TAKES_JSON = 1u << 8,    /* --json alone */
     VTS_TAKES_MODELS = 1u << 10, /* several --model */
+    VTS_IS_HIDDEN = 1u << 11,    /* for the build: help does not list it */
     VTS_TAKES_SETTINGS = 1u << 9 /* the flags of the service: all words as they are */
 };
 
@@ -68,6 +69,9 @@ bool vts_cli_own_option(const vts_command *command, size_t k, char *flag, size_t
 /* ---- help.c ---- */
 void vts_help_all(FILE *to);
 void vts_help_command(FILE *to, const vts_command *command);
+/* A row of a table as "--name" (or "--owner.name") and "help (unit); what is allowed [default]". */
+enum { VTS_HELP_FLAG_MAX = 96, VTS_HELP_TEXT_MAX = VT_TEXT_MAX + 1024 };
+void vts_help_param(const vt_param *row, const char *owner, char *flag, size_t flag_size, char *text, size_t size);
 
 /* ---- report.c ---- */
 /* "vitral: WHERE: sentence" and what would be allowed on stderr; where may be NULL. Gives the exit code of the problem. */
@@ -107,5 +111,6 @@ int vts_cmd_inspect(vts_cli *cli);
 int vts_cmd_openapi(vts_cli *cli);
 int vts_cmd_check_config(vts_cli *cli);
 int vts_cmd_version(vts_cli *cli);
+int vts_cmd_man(vts_cli *cli);
 
 #endif

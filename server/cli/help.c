@@ -50,26 +50,32 @@ static void heading(FILE *to, const char *kind, const char *name, const char *su
     wrapped(to, column, 2, summary);
 }
 
-static void row_entry(FILE *to, const char *owner, const vt_param *row)
+void vts_help_param(const vt_param *row, const char *owner, char *flag, size_t flag_size, char *text, size_t size)
 {
-    char left[96], allowed[VT_ERROR_ALLOWED], def[VT_TEXT_MAX], text[VT_TEXT_MAX + 1024];
+    char allowed[VT_ERROR_ALLOWED], def[VT_TEXT_MAX];
     size_t n;
 
-    snprintf(left, sizeof left, "--%s%s%s", owner ? owner : "", owner ? "." : "", row->name);
-    for (char *c = left; *c; c++)
+    snprintf(flag, flag_size, "--%s%s%s", owner ? owner : "", owner ? "." : "", row->name);
+    for (char *c = flag; *c; c++)
         if (*c == '_')
             *c = '-';
     allowed[0] = '\0';
     if (row->type != VT_TEXT) /* for a text that is a length only */
         vt_param_allowed(row, NULL, allowed, sizeof allowed);
     vt_param_default_text(row, def, sizeof def);
-    n = (size_t)snprintf(text, sizeof text, "%s", row->help);
-    if (row->unit && row->unit[0] && n < sizeof text)
-        n += (size_t)snprintf(text + n, sizeof text - n, " (%s)", row->unit);
-    if (allowed[0] && n < sizeof text)
-        n += (size_t)snprintf(text + n, sizeof text - n, "; %s", allowed);
-    if (def[0] && n < sizeof text)
-        snprintf(text + n, sizeof text - n, " [%s]", def);
+    n = (size_t)snprintf(text, size, "%s", row->help);
+    if (row->unit && row->unit[0] && n < size)
+        n += (size_t)snprintf(text + n, size - n, " (%s)", row->unit);
+    if (allowed[0] && n < size)
+        n += (size_t)snprintf(text + n, size - n, "; %s", allowed);
+    if (def[0] && n < size)
+        snprintf(text + n, size - n, " [%s]", def);
+}
+
+static void row_entry(FILE *to, const char *owner, const vt_param *row)
+{
+    char left[VTS_HELP_FLAG_MAX], text[VTS_HELP_TEXT_MAX];
+    vts_help_param(row, owner, left, sizeof left, text, sizeof text);
     entry(to, left, text);
 }
 
@@ -82,6 +88,8 @@ void vts_help_all(FILE *to)
           to);
     for (size_t k = 0; (command = vts_command_at(k)); k++) {
         char left[64];
+        if (command->takes & VTS_IS_HIDDEN)
+            continue;
         snprintf(left, sizeof left, "%s %s", command->name, command->words);
         entry(to, left, command->summary);
     }

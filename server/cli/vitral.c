@@ -28,6 +28,7 @@ static const vts_command commands[] = {
     {"check-config", "[FLAG...]", "the settings that vitrald would run with, and where each comes from",
      VTS_TAKES_SETTINGS, 0, SIZE_MAX, vts_cmd_check_config},
     {"version", "", "the version", 0, 0, 0, vts_cmd_version},
+    {"man", "vitrald|vitral", "the manual page, as roff", VTS_IS_HIDDEN, 1, 1, vts_cmd_man},
 };
 
 const vts_command *vts_command_at(size_t k)

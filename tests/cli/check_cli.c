@@ -2,8 +2,10 @@
  *
  * The program is $VITRAL_BUILD/vitral with the embedded model and the sample pictures, run through the shell. Its JSON
  * is compared with what wire/ gives in this process: the texts that the service sends. Each test has a folder of its own. */
+#include "server/config/config.h"
 #include "server/wire/wire.h"
 #include "tests/support/suite.h"
+#include "vitral/evaluate.h"
 #include "vitral/explain.h"
 #include "vitral/hash.h"
 #include "vitral/version.h"
@@ -124,6 +126,50 @@ static size_t lines(const char *text)
 }
 
 /* ---- help, version, wrong words ---- */
+
+/* Every setting, command, method and metric is on its page, and groff, where there is one, has nothing to say. */
+START_TEST(manual_pages)
+{
+    size_t count;
+    char text[96];
+    const vt_param *rows = vts_settings_table(&count);
+    exits(0, "man vitrald");
+    ck_assert_msg(strncmp(out, ".TH VITRALD 8 ", 14) == 0, "%.80s", out);
+    for (size_t k = 0; k < count; k++) {
+        size_t n = (size_t)snprintf(text, sizeof text, "\n.B \"\\-\\-");
+        for (const char *c = rows[k].name; *c; c++)
+            n += (size_t)snprintf(text + n, sizeof text - n, *c == '_' ? "\\-" : "%c", *c);
+        says(out, text);
+    }
+    exits(0, "man vitral");
+    for (size_t k = 0; k < vt_explainer_count(); k++) {
+        snprintf(text, sizeof text, "\n.SS \"%s\"\n", vt_explainer_at(k)->name);
+        says(out, text);
+    }
+    for (size_t k = 0; k < vt_metric_count(); k++) {
+        snprintf(text, sizeof text, "\n.SS \"%s\"\n", vt_metric_at(k)->name);
+        says(out, text);
+    }
+    says(out, "\n.SS \"labels [TEXT]\"\n");
+    ck_assert_msg(!strstr(out, "SS \"man "), "the hidden command is on the page");
+    exits(2, "man nothing");
+    exits(0, "help");
+    ck_assert_msg(!strstr(out, "manual page"), "the hidden command is listed");
+    if (system("command -v groff >/dev/null 2>&1") != 0) {
+        printf("skip: groff not found\n");
+        return;
+    }
+    for (size_t k = 0; k < 2; k++) {
+        char command[700];
+        exits(0, "man %s", k ? "vitrald" : "vitral");
+        snprintf(command, sizeof command, "groff -man -ww -z -Tutf8 %s >%s 2>&1", path(".out"), path("said"));
+        ck_assert_int_eq(system(command), 0);
+        char *said = whole(path("said"));
+        ck_assert_msg(!*said, "groff: %s", said);
+        free(said);
+    }
+}
+END_TEST
 
 START_TEST(help_and_version)
 {
@@ -503,6 +549,7 @@ START_TEST(no_http_library_is_linked)
 END_TEST
 
 VT_SUITE("cli", tcase_add_checked_fixture(tc, setup, teardown); tcase_add_test(tc, help_and_version);
+         tcase_add_test(tc, manual_pages);
          tcase_add_loop_test(tc, wrong_usage_exits_2_and_says_why, 0, (int)VT_COUNT(wrong));
          tcase_add_test(tc, catalogues_are_those_of_the_service); tcase_add_test(tc, text_for_people);
          tcase_add_test(tc, models_and_their_names); tcase_add_test(tc, answers_are_those_of_the_service);

@@ -200,7 +200,35 @@ START_TEST(what_is_predicted)
 }
 END_TEST
 
+/* The corner patches of this model have norms of 20 to 31 times the median and draw attention that says nothing about the
+ * picture: the last layer's class attention is warned about, a map that lights the dog is not. */
+static const char *const with_corners[] = {"both.png", "plane.png", "tabby.jpg", "bull_mastiff.jpg"};
+
+static size_t artefact_warnings(const vt_result *result)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < result->warnings_count; k++)
+        n += strcmp(result->warnings[k].code, "high_norm_tokens") == 0;
+    return n;
+}
+
+START_TEST(register_artefacts_are_warned_about)
+{
+    static const vt_pair raw = {"method", "raw_attention"};
+    static const vt_pair grad[] = {{"method", "grad_rollout"}, {"class", "top1"}};
+    char path[64];
+    snprintf(path, sizeof path, "images/%s", with_corners[_i]);
+    SKIP_UNLESS(MODEL "/model.safetensors");
+    SKIP_UNLESS(path);
+    ck_assert_uint_eq(artefact_warnings(explain(with_corners[_i], &raw, 1)), 1);
+    done();
+    ck_assert_uint_eq(artefact_warnings(explain(with_corners[_i], grad, 2)), 0);
+    done();
+}
+END_TEST
+
 VT_SUITE("pictures", tcase_add_loop_test(tc, each_class_lights_its_own_animal, 0, (int)VT_COUNT(class_settings));
          tcase_add_loop_test(tc, without_a_class_the_animals_stand_out, 0, 3);
          tcase_add_loop_test(tc, the_one_thing_is_lit, 0, (int)VT_COUNT(single));
-         tcase_add_loop_test(tc, what_is_predicted, 0, (int)VT_COUNT(known)))
+         tcase_add_loop_test(tc, what_is_predicted, 0, (int)VT_COUNT(known));
+         tcase_add_loop_test(tc, register_artefacts_are_warned_about, 0, (int)VT_COUNT(with_corners)))
