@@ -65,7 +65,7 @@ static void example(const char *line)
 
 static void title(const char *name, const char *section, const char *volume, const char *summary)
 {
-    printf(".TH %s %s \"\" \"vitral " VT_VERSION "\" \"%s\"\n.nh\n", name, section, volume);
+    printf(".TH %s %s \"\" \"vitral " VT_VERSION "\" \"%s\"\n.nh\n.ad l\n", name, section, volume);
     macro(".SH", "NAME");
     text(summary);
 }

@@ -50,9 +50,10 @@ void vts_reply_problem(vts_reply *reply, vts_problem_id id, const vt_error *err,
 void vts_answer_refusal(vts_request *r)
 {
     const vts_refusal *no = &r->refusal;
+    vts_pool *pool = r->service->pool;
+    const unsigned seconds = no->id == VTS_P_QUEUE_FULL ? vts_pool_promise(pool) : vts_pool_retry_after(pool);
     vts_reply_clear(&r->reply);
-    vts_reply_problem(&r->reply, no->id, &no->err, r->id, no->limit,
-                      r->service->pool ? vts_pool_retry_after(r->service->pool) : 1);
+    vts_reply_problem(&r->reply, no->id, &no->err, r->id, no->limit, seconds);
     if (no->id == VTS_P_METHOD_NOT_ALLOWED)
         vts_reply_header(&r->reply, "Allow", r->allow);
     if (no->id == VTS_P_UNAUTHORIZED)

@@ -124,8 +124,10 @@ static void check_body(vts_request *r, const vts_headers *h)
         }
     }
     r->multipart = strcmp(media.type, "multipart/form-data") == 0;
-    if (h->type && !r->multipart && strncmp(media.type, "image/", 6) != 0 &&
-        strcmp(media.type, "application/octet-stream") != 0 && strcmp(media.type, "application/dicom") != 0) {
+    const bool picture = strncmp(media.type, "image/", 6) == 0 || strcmp(media.type, "application/octet-stream") == 0 ||
+                         strcmp(media.type, "application/dicom") == 0;
+    const bool nothing = !h->chunked && h->content_length == 0; /* curl -d '' names a type for it */
+    if (h->type && !r->multipart && !picture && !nothing) {
         vts_refuse(
             r, VTS_P_MEDIA_TYPE_NOT_SUPPORTED, "",
             "a body is multipart/form-data with the picture in the field img, or the picture itself as image/... or "
@@ -135,7 +137,7 @@ static void check_body(vts_request *r, const vts_headers *h)
     const vts_budget budget = {&r->service->upload_bytes, r->service->uploads_max_bytes};
     if (!vts_upload_open(&r->upload, r->multipart ? media.boundary : NULL, (size_t)h->content_length, budget))
         vts_refuse(r, VTS_P_MEMORY_FULL, "", "no memory for the upload");
-    else if (h->type && !r->multipart)
+    else if (picture)
         r->upload.has_picture = true; /* an image of 0 bytes is an empty one, not a missing one */
 }
 

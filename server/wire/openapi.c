@@ -112,6 +112,26 @@ static void write_words(vts_writer *w, const vt_param *row)
     vts_write_array_end(w);
 }
 
+/* `method` is a list of names in a text, since it may be any number of them. */
+static void write_methods_pattern(vts_writer *w)
+{
+    vts_writer text;
+    vts_write_init(&text, false, 1024);
+    vts_write_raw(&text, "^(", 2);
+    for (int again = 0; again < 2; again++) {
+        for (size_t k = 0; k < vt_explainer_count(); k++) {
+            const char *name = vt_explainer_at(k)->name;
+            vts_write_raw(&text, "|", k > 0);
+            vts_write_raw(&text, name, strlen(name));
+        }
+        vts_write_raw(&text, again ? "))*$" : ")(,(", 4);
+    }
+    char *pattern = vts_write_finish(&text, NULL);
+    vts_write_key_text(w, "pattern", pattern);
+    w->failed |= !pattern;
+    free(pattern);
+}
+
 static char *schema(const vt_param *row, bool with_default)
 {
     vts_writer w;
@@ -150,6 +170,8 @@ static char *schema(const vt_param *row, bool with_default)
         break;
     case VT_ENUMS:
         vts_write_key_text(&w, "type", "array");
+        vts_write_key_int(&w, "minItems", 1);
+        vts_write_key_bool(&w, "uniqueItems", true);
         vts_write_key(&w, "items");
         vts_write_object(&w);
         vts_write_key_text(&w, "type", "string");
@@ -163,10 +185,16 @@ static char *schema(const vt_param *row, bool with_default)
         break;
     case VT_QUERY:
         vts_write_key_text(&w, "type", "string");
-        vts_write_key_text(&w, "pattern", "^(cls|token:[0-9]+|xy:[0-9.]+,[0-9.]+)$");
+        vts_write_key_text(&w, "pattern", "^(cls|token:[0-9]+|xy:[0-9]+(\\.[0-9]+)?,[0-9]+(\\.[0-9]+)?)$");
         break;
     case VT_TEXT:
         vts_write_key_text(&w, "type", "string");
+        if (strcmp(row->name, "method") == 0) {
+            write_methods_pattern(&w);
+        } else {
+            vts_write_key_int(&w, "minLength", 1);
+            vts_write_key_int(&w, "maxLength", VT_TEXT_MAX - 1);
+        }
         break;
     }
     if (with_default)

@@ -28,6 +28,7 @@ struct vts_pool {
     size_t slots, head, queued, reserved, running, workers_count, started, keep_bytes, arena_bytes, arena_peak;
     uint64_t finished;
     double job_seconds;
+    int64_t promised_ns; /* up to then each second has its returning clients */
     bool stopping, joined;
     worker workers[];
 };
@@ -41,8 +42,10 @@ static bool is_over(const vts_pool *pool)
 /* A slot has become free. Under the lock. */
 static void slot_freed(vts_pool *pool)
 {
-    if (pool->reserved == 0)
+    if (pool->reserved == 0) {
+        pool->promised_ns = 0; /* nothing to wait for any more */
         pthread_cond_broadcast(&pool->idle);
+    }
     if (pool->stopping)
         pthread_cond_broadcast(&pool->work);
 }
@@ -212,14 +215,40 @@ void vts_pool_state_of(vts_pool *pool, vts_pool_state *state)
     pthread_mutex_unlock(&pool->lock);
 }
 
-unsigned vts_pool_retry_after(vts_pool *pool)
+enum { RETRY_MAX = 60, SPREAD_MAX = 15 };
+
+/* Until the queue is empty, in whole seconds. Under the lock. */
+static unsigned drained_in(const vts_pool *pool)
 {
-    vts_pool_state state;
-    vts_pool_state_of(pool, &state);
-    const double seconds = (double)state.queued * state.job_seconds / (double)state.workers;
+    const double seconds = (double)pool->queued * pool->job_seconds / (double)pool->workers_count;
     if (!(seconds > 1.0))
         return 1;
-    return seconds >= 60.0 ? 60 : (unsigned)seconds + (seconds > (double)(unsigned)seconds);
+    return seconds >= RETRY_MAX ? RETRY_MAX : (unsigned)seconds + (seconds > (double)(unsigned)seconds);
+}
+
+unsigned vts_pool_retry_after(vts_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    const unsigned seconds = drained_in(pool);
+    pthread_mutex_unlock(&pool->lock);
+    return seconds;
+}
+
+unsigned vts_pool_promise(vts_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    const unsigned soonest = drained_in(pool);
+    const int64_t from = vt_now_ns() + (int64_t)soonest * 1000000000;
+    const double job = pool->job_seconds / (double)pool->workers_count, place = 1.0 / (double)pool->slots;
+    const int64_t step = (int64_t)((job > place ? job : place) * 1e9);
+    if (pool->promised_ns < from)
+        pool->promised_ns = from;
+    const int64_t later = (pool->promised_ns - from + step / 2) / 1000000000; /* rounded: a burst takes a little time */
+    const unsigned seconds = soonest + (unsigned)later < RETRY_MAX ? soonest + (unsigned)later : RETRY_MAX;
+    if (later < SPREAD_MAX) /* clients that do not wait must not make the others wait for ever */
+        pool->promised_ns += step;
+    pthread_mutex_unlock(&pool->lock);
+    return seconds;
 }
 
 bool vts_pool_wait_idle(vts_pool *pool, uint64_t timeout_ms)

@@ -43,8 +43,12 @@ void vts_pool_grow(vts_pool *pool, size_t arena_bytes);
 
 void vts_pool_state_of(vts_pool *pool, vts_pool_state *state);
 
-/* Seconds after which a refused client may try again: 1 ... 60, from the queue and the average job. */
+/* Seconds after which a client may try again: 1 ... 60, from the queue and the average job. */
 unsigned vts_pool_retry_after(vts_pool *pool);
+
+/* The same for a client that finds the queue full. Many are refused at once and would come back at once, most of them to be
+ * refused again: so each second is promised to as many as can be served in it, and never to more than there are slots; 15 s apart at most. */
+unsigned vts_pool_promise(vts_pool *pool);
 
 /* Waits until no slot is taken; false when timeout_ms passed first. */
 bool vts_pool_wait_idle(vts_pool *pool, uint64_t timeout_ms);

@@ -10,6 +10,15 @@ static const struct {
     size_t T, I, O;
 } shapes[] = {{0, 4, 3}, {1, 1, 1}, {1, 192, 1000}, {2, 3, 5}, {5, 17, 7}, {7, 19, 33}, {3, 1, 4}, {197, 48, 57}};
 
+/* How far a float sum of n products may be from the truth. Factors are uniform in -1 ... 1, so a product has rms 1/3 and a
+ * partial sum of k terms rms sqrt(k) / 3; each addition rounds by at most u = 2^-24 of it, independently: rms
+ * u n / (3 sqrt(2)) in all, and six times that for one of thousands of sums. The last u is the result's own rounding. */
+static double bound(size_t n)
+{
+    const double u = 1.0 / 16777216.0;
+    return 6.0 * u * (double)n / (3.0 * sqrt(2.0)) + u * sqrt((double)n + 1.0);
+}
+
 static float *filled(size_t n, uint32_t seed)
 {
     float *x = malloc((n + 1) * sizeof *x);
@@ -33,7 +42,7 @@ START_TEST(forward_equals_double)
                 double truth = with_bias ? (double)b[o] : 0.0;
                 for (size_t i = 0; i < I; i++)
                     truth += (double)x[t * I + i] * (double)w[o * I + i];
-                if (!(fabs((double)out[t * O + o] - truth) <= 1e-5))
+                if (!(fabs((double)out[t * O + o] - truth) <= bound(I + 1)))
                     ck_abort_msg("(%zu, %zu, %zu): out[%zu][%zu] = %.9g, not %.9g", T, I, O, t, o,
                                  (double)out[t * O + o], truth);
             }
@@ -56,7 +65,7 @@ START_TEST(backward_equals_double)
             double truth = 0.0;
             for (size_t o = 0; o < O; o++)
                 truth += (double)dout[t * O + o] * (double)w[o * I + i];
-            if (!(fabs((double)dx[t * I + i] - truth) <= 2e-5))
+            if (!(fabs((double)dx[t * I + i] - truth) <= bound(O)))
                 ck_abort_msg("(%zu, %zu, %zu): dx[%zu][%zu] = %.9g, not %.9g", T, I, O, t, i, (double)dx[t * I + i],
                              truth);
         }

@@ -184,6 +184,24 @@ START_TEST(retry_after_is_between_1_and_60)
 }
 END_TEST
 
+/* Five slots: of those who are refused at once, five are told to come back at the same time. */
+START_TEST(promises_are_spread)
+{
+    for (unsigned k = 0; k < 23; k++)
+        ck_assert_uint_eq(vts_pool_promise(pool), 1 + k / 5);
+    ck_assert_uint_eq(vts_pool_retry_after(pool), 1); /* says what it said before */
+    pause_ms(1100);                                   /* the first five have come back: their second is over */
+    ck_assert_uint_eq(vts_pool_promise(pool), 4);
+    unsigned last = 0;
+    for (unsigned k = 0; k < 1000; k++)
+        last = vts_pool_promise(pool);
+    ck_assert_uint_eq(last, 16);
+    ck_assert(vts_pool_reserve(pool));
+    vts_pool_unreserve(pool); /* idle: nobody need wait */
+    ck_assert_uint_eq(vts_pool_promise(pool), 1);
+}
+END_TEST
+
 static void *hammer(void *raw)
 {
     int *taken = raw;
@@ -263,5 +281,5 @@ END_TEST
 VT_SUITE("pool", tcase_add_checked_fixture(tc, set_up, tear_down); tcase_add_test(tc, slots_are_firm_and_bounded);
          tcase_add_test(tc, overdue_jobs_are_not_run); tcase_add_test(tc, a_deadline_stops_a_running_job);
          tcase_add_test(tc, stop_answers_every_job); tcase_add_test(tc, a_late_publish_is_answered);
-         tcase_add_test(tc, retry_after_is_between_1_and_60); tcase_add_test(tc, many_publishers);
-         tcase_add_test(tc, arenas_grow); tcase_add_test(tc, bad_options))
+         tcase_add_test(tc, retry_after_is_between_1_and_60); tcase_add_test(tc, promises_are_spread);
+         tcase_add_test(tc, many_publishers); tcase_add_test(tc, arenas_grow); tcase_add_test(tc, bad_options))
