@@ -446,7 +446,7 @@ size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t m
 {
     const size_t input = 3 * info->image_h * info->image_w;
     const size_t per_map = info->grid_h * info->grid_w * (sizeof(float) + sizeof(double)) + sizeof(vt_map) + 2048;
-    return vt_trace_bytes(info, needs) + maps * per_map + scratch + input * (sizeof(float) + 1) +
+    return vt_trace_bytes(info, needs, 1) + maps * per_map + scratch + input * (sizeof(float) + 1) +
            info->classes * 4 * sizeof(double) + ((size_t)1 << 20);
 }
 
