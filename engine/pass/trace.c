@@ -42,7 +42,7 @@ typedef struct trace_row {
 
 static const trace_row rows[] = {
     {PER_LAYER(z), SIZE_TD, 1, WHEN_ALWAYS, VT_NEEDS_RESIDUAL, true},
-    {PER_LAYER(z_mid), SIZE_TD, 0, WHEN_ALWAYS, 0, true},
+    {PER_LAYER(z_mid), SIZE_TD, 0, WHEN_ALWAYS, VT_NEEDS_RESIDUAL, true},
     {PER_LAYER(qkv), SIZE_T3D, 0, WHEN_ALWAYS, VT_NEEDS_QK | VT_NEEDS_V, true},
     {PER_LAYER(attn), SIZE_HTT, 0, WHEN_ALWAYS, VT_NEEDS_ATTN, true},
     {PER_LAYER(mlp_in), SIZE_TM, 0, WHEN_ALWAYS, 0, true},

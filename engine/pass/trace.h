@@ -97,8 +97,8 @@ VT_MUST_USE vt_status vt_early_readout_backward(const vt_trace *trace, size_t le
 VT_MUST_USE vt_status vt_block_backward(const vt_trace *trace, size_t layer, const float *dz, size_t rows, float *dattn,
                                         vt_arena *arena, vt_error *err);
 
-/* Output (T, D) of norm1 (which = 1) or norm2 (2) of a block, made again from what was kept; NULL-free for traces made with
- * VT_NEEDS_NORM_GRAD. */
+/* Output (T, D) of norm1 (which = 1) or norm2 (2) of a block, made again from what was kept; for traces made with
+ * VT_NEEDS_NORM_GRAD or VT_NEEDS_RESIDUAL. */
 void vt_trace_norm_output(const vt_trace *trace, size_t layer, int which, float *out);
 
 /* Accessors for the methods, of the first picture; NULL when the trace was not made for it. */

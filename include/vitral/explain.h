@@ -54,6 +54,7 @@ enum {
 
 typedef struct vt_explainer {
     const char *name, *title, *summary, *source; /* source: the paper and the reference code */
+    const char *notes; /* what a reader of its maps must know: limits, failed sanity checks; NULL = nothing */
     vt_family family;
     uint32_t needs, yields;
     uint32_t (*needs_of)(const void *params); /* the part of `needs` that these settled params read; NULL = all of it */
