@@ -62,12 +62,12 @@ static vt_status settle(const vt_model_info *info, void *raw, const bool *given,
     return vt_link_check(info, p->link, err);
 }
 
-/* A forward and a backward per step; the scores of both ends. */
+/* The forward of the request, the scores of both ends, a forward and a backward per step. */
 static double cost(const vt_model_info *info, const void *raw)
 {
     const integrated_gradients_params *p = raw;
     (void)info;
-    return 2.3 * p->steps + 2.0;
+    return 1.0 + 2.0 + 2.3 * p->steps;
 }
 
 static size_t scratch(const vt_model_info *info, const void *raw)

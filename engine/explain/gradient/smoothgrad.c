@@ -81,18 +81,20 @@ static vt_smooth smooth_of(const smoothgrad_params *p)
                        .absolute = p->absolute};
 }
 
+/* The forward of the request, a forward and a backward per point, and the noise of each sample. */
 static double cost(const vt_model_info *info, const void *raw)
 {
     const vt_smooth smooth = smooth_of(raw);
     (void)info;
-    return 2.3 * (double)vt_smooth_points(&smooth) + 0.5 * (double)smooth.samples; /* the noise itself */
+    return 1.0 + 2.3 * (double)vt_smooth_points(&smooth) + 0.5 * (double)smooth.samples;
 }
 
+/* The same for every base, so that an arena sized from the defaults is enough for all. */
 static size_t scratch(const vt_model_info *info, const void *raw)
 {
-    const smoothgrad_params *p = raw;
     const size_t size = 3 * info->image_h * info->image_w;
-    return vt_path_bytes(info, VT_BATCH) + vt_smooth_bytes(info, (vt_smooth_base)p->base) + 2 * size * sizeof(double) +
+    (void)raw;
+    return vt_path_bytes(info, VT_BATCH) + vt_smooth_bytes(info, VT_SMOOTH_INTEGRATED) + 2 * size * sizeof(double) +
            4096;
 }
 
