@@ -120,7 +120,8 @@ function buildParams() {
   const method = currentMethod();
   if (!method) return;
   const cost = method.cost === null || method.cost === undefined ? '' : ` Costs ${digits(method.cost)} forward pass${method.cost === 1 ? '' : 'es'}.`;
-  $('method-summary').textContent = `${method.summary}${cost} Source: ${method.source}.`;
+  $('method-summary').textContent = 
+    `${method.summary}${method.notes ? ` ${method.notes}` : ''}${cost} Source: ${method.source}.`;
   $('params').replaceChildren(...method.params.map(paramField));
   show($('params-box'), method.params.length > 0);
   show($('versus-field'), method.class_specific);

@@ -106,6 +106,27 @@ VT_CLONES static void quick_backward(float *dx, const float *dout, const float *
     }
 }
 
+VT_CLONES static void erf_relprop(float *dx, const float *dout, const float *x, size_t n)
+{
+    VT_INDEPENDENT
+    for (size_t i = 0; i < n; i++)
+        dx[i] = dout[i] * normal_cdf(x[i]);
+}
+
+VT_CLONES static void tanh_relprop(float *dx, const float *dout, const float *x, size_t n)
+{
+    VT_INDEPENDENT
+    for (size_t i = 0; i < n; i++)
+        dx[i] = dout[i] * sigmoid_at(tanh_argument(x[i])).value;
+}
+
+VT_CLONES static void quick_relprop(float *dx, const float *dout, const float *x, size_t n)
+{
+    VT_INDEPENDENT
+    for (size_t i = 0; i < n; i++)
+        dx[i] = dout[i] * sigmoid_at(1.702f * x[i]).value;
+}
+
 void vt_gelu_forward(float *out, const float *x, size_t n, int kind)
 {
     if (kind == GELU_TANH)
@@ -124,4 +145,14 @@ void vt_gelu_backward(float *dx, const float *dout, const float *x, size_t n, in
         quick_backward(dx, dout, x, n);
     else
         erf_backward(dx, dout, x, n);
+}
+
+void vt_gelu_relprop(float *dx, const float *dout, const float *x, size_t n, int kind)
+{
+    if (kind == GELU_TANH)
+        tanh_relprop(dx, dout, x, n);
+    else if (kind == GELU_QUICK)
+        quick_relprop(dx, dout, x, n);
+    else
+        erf_relprop(dx, dout, x, n);
 }

@@ -39,3 +39,14 @@ VT_CLONES void vt_layernorm_backward(float *restrict dx, const float *restrict d
             dx[t * D + i] += r * (gamma[i] * g[i] - avg_u - (row[i] - m) * r * avg_un);
     }
 }
+
+VT_CLONES void vt_layernorm_relprop(float *restrict dx, const float *restrict dout, const float *restrict gamma,
+                                    const float *restrict rstd, size_t T, size_t D)
+{
+    for (size_t t = 0; t < T; t++) {
+        const float *g = dout + t * D;
+        const float avg_u = vt_lanes_dot(gamma, g, D) / (float)D;
+        for (size_t i = 0; i < D; i++)
+            dx[t * D + i] += rstd[t] * (gamma[i] * g[i] - avg_u);
+    }
+}

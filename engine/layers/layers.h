@@ -20,6 +20,10 @@ void vt_layernorm_backward(float *restrict dx, const float *restrict dout, const
                            const float *restrict gamma, const float *restrict mean, const float *restrict rstd,
                            size_t T, size_t D);
 
+/* The same with 1 / sigma taken for a constant, as relevance rules want it: dx += rstd * (u - avg(u)), u = gamma * dout. */
+void vt_layernorm_relprop(float *restrict dx, const float *restrict dout, const float *restrict gamma,
+                          const float *restrict rstd, size_t T, size_t D);
+
 /* Softmax over each row, with its real maximum removed.   x: (rows, n), in place. */
 void vt_softmax_forward(float *x, size_t rows, size_t n);
 /* ds = a * (da - sum(a * da)) per row.   all (rows, n); ds may be da. */
@@ -28,6 +32,9 @@ void vt_softmax_backward(float *ds, const float *da, const float *a, size_t rows
 /* The activation of the MLP. kind: vt_activation of vitral/model.h as int (0 exact erf GELU, 1 tanh GELU, 2 QuickGELU). */
 void vt_gelu_forward(float *out, const float *x, size_t n, int kind);                    /* out may be x */
 void vt_gelu_backward(float *dx, const float *dout, const float *x, size_t n, int kind); /* dx may be dout */
+
+/* dx = dout * f(x) / x, the factor of relevance rules, without a division: Phi(x), or the sigmoid. dx may be dout. */
+void vt_gelu_relprop(float *dx, const float *dout, const float *x, size_t n, int kind);
 
 /* Multi-head attention between the qkv product and the output projection.
  * qkv: (T, 3D), a row is q | k | v, inside each head-major.   attn: (H, T, T), rows sum to 1.   out: (T, D), heads side by side.

@@ -154,8 +154,8 @@ static void add_row(float *restrict out, const float *restrict x, size_t n)
         out[i] += x[i];
 }
 
-/* Class, distillation and register rows, with the positions that the file has for them. */
-static const float *make_prefix(vt_plan *p, store *s, const float *pos, size_t prefix, size_t pos_prefix)
+/* Class, distillation and register rows as the file has them. */
+static const float *make_prefix(vt_plan *p, store *s, size_t prefix)
 {
     static const vt_row order[] = {W_cls_token, W_dist_token, W_reg_token};
     float *out = take(s, prefix * p->D), *at = out;
@@ -167,8 +167,18 @@ static const float *make_prefix(vt_plan *p, store *s, const float *pos, size_t p
             at += t->count;
         }
     }
-    if (out)
+    return out;
+}
+
+/* The same with the positions that the file has for them. */
+static const float *place_prefix(const vt_plan *p, store *s, const float *tokens, const float *pos, size_t prefix,
+                                 size_t pos_prefix)
+{
+    float *out = take(s, prefix * p->D);
+    if (out) {
+        memcpy(out, tokens, prefix * p->D * sizeof *out);
         add_row(out, pos, pos_prefix * p->D);
+    }
     return out;
 }
 
@@ -203,7 +213,10 @@ static void fill(vt_plan *p, store *s, vt_checkpoint *c, size_t prefix, size_t p
             memset(zeros, 0, 3 * p->D * sizeof *zeros);
     }
     const float *pos = values(p, s, vt_plan_own(p, W_pos_embed));
-    w->prefix_rows = make_prefix(p, s, pos, prefix, pos_prefix);
+    w->prefix_tokens = make_prefix(p, s, prefix);
+    w->prefix_rows = place_prefix(p, s, w->prefix_tokens, pos, prefix, pos_prefix);
+    w->prefix_pos = pos;
+    w->prefix_pos_count = pos_prefix;
     w->patch_pos = pos ? pos + pos_prefix * p->D : NULL;
     w->patch_w = values(p, s, vt_plan_own(p, W_patch_w));
     w->patch_b = vt_plan_own(p, W_patch_b) ? values(p, s, vt_plan_own(p, W_patch_b)) : zeros;

@@ -29,6 +29,9 @@ typedef struct vt_weights {
     const float *patch_w, *patch_b; /* (D, 3 * patch_h * patch_w) in OIHW order, (D): zeros when the file has none */
     const float *prefix_rows;       /* (prefix, D): class, distillation, register tokens with their positions added */
     const float *patch_pos;         /* (grid_h * grid_w, D) */
+    const float *prefix_tokens;     /* (prefix, D): the same rows without their positions */
+    const float *prefix_pos;        /* (prefix_pos_count, D): positions of the first of them; the others have none */
+    size_t prefix_pos_count;
     vt_norm_weights norm_pre;       /* CLIP: before the first block */
     const vt_block_weights *blocks; /* (L) */
     vt_norm_weights norm;           /* after the last block, on every token; gamma NULL when fc_norm takes its place */

@@ -1,138 +1,307 @@
 /* The backward pass to attentions, scores, residuals and the input (methods.md 0.2, 23.1): the calls of forward.c in
- * reverse. No weight gradients.
+ * reverse. No weight gradients. The same walk serves relevance rules that are modified gradients (methods.md 6c).
  *
- * With a class-token readout only the first row(s) of dy/dz are non-zero above the last attention: `rows` carries that
- * knowledge down, so the last block's MLP and output projection cost one row instead of T. */
+ * With a class-token readout only the first row(s) of dy/dz of each picture are non-zero above the last attention: `rows`
+ * carries that knowledge down, so the last block's MLP and output projection cost one row instead of T. */
+#include <string.h>
+
 #include "engine/layers/layers.h"
 #include "engine/pass/trace.h"
 
-#include <string.h>
+static void norm_backward(vt_rule rule, float *dx, const float *dout, const float *x, const float *gamma,
+                          const float *mean, const float *rstd, size_t rows, size_t D)
+{
+    if (rule == VT_RULE_GRADIENT)
+        vt_layernorm_backward(dx, dout, x, gamma, mean, rstd, rows, D);
+    else
+        vt_layernorm_relprop(dx, dout, gamma, rstd, rows, D);
+}
 
-/* dy/d(last block's output) in g_z; returns how many of its leading rows can be non-zero. */
-static size_t readout_backward(vt_trace *tr, const float *dlogits)
+/* dy/d(last block's output) in g_z; returns how many leading rows of each picture can be non-zero. */
+static size_t readout_backward(vt_trace *tr, const float *dlogits, vt_rule rule)
 {
     const vt_model_info *info = tr->info;
     const vt_weights *w = tr->weights;
-    const size_t T = tr->T, D = tr->D;
-    float *first = tr->g_features, *second = tr->g_features + D; /* (D) each */
-    float *dnorm = tr->g_tmp;                                    /* (T, D) */
+    const size_t N = tr->N, T = tr->T, D = tr->D;
+    float *first = tr->g_features, *second = tr->g_features + N * D; /* (N, D) each */
+    float *dnorm = tr->g_tmp;                                        /* (N, T, D) */
     size_t rows = T;
 
-    vt_linear_backward(first, dlogits, w->head.w, 1, D, tr->C);
+    vt_linear_backward(first, dlogits, w->head.w, N, D, tr->C);
     if (w->head_dist.w) {
-        vt_linear_backward(second, dlogits, w->head_dist.w, 1, D, tr->C);
-        for (size_t i = 0; i < 2 * D; i++)
+        vt_linear_backward(second, dlogits, w->head_dist.w, N, D, tr->C);
+        for (size_t i = 0; i < 2 * N * D; i++)
             tr->g_features[i] *= 0.5f;
     }
     if (w->fc_norm.gamma) {
-        float *through = tr->g_out; /* (1, D) */
-        memset(through, 0, D * sizeof *through);
-        vt_layernorm_backward(through, first, tr->features_in, w->fc_norm.gamma, tr->fc_mean, tr->fc_rstd, 1, D);
-        memcpy(first, through, D * sizeof *through);
+        float *through = tr->g_out; /* (N, D) */
+        memset(through, 0, N * D * sizeof *through);
+        norm_backward(rule, through, first, tr->features_in, w->fc_norm.gamma, tr->fc_mean, tr->fc_rstd, N, D);
+        memcpy(first, through, N * D * sizeof *through);
     }
 
-    memset(tr->g_z, 0, T * D * sizeof *tr->g_z);
+    memset(tr->g_z, 0, N * T * D * sizeof *tr->g_z);
+    memset(dnorm, 0, N * T * D * sizeof *dnorm);
     if (info->pool == VT_POOL_TOKEN) {
         rows = w->head_dist.w ? 2 : 1;
-        memcpy(dnorm, tr->g_features, rows * D * sizeof *dnorm);
+        for (size_t k = 0; k < N; k++) {
+            memcpy(dnorm + k * T * D, first + k * D, D * sizeof *dnorm);
+            if (w->head_dist.w)
+                memcpy(dnorm + (k * T + 1) * D, second + k * D, D * sizeof *dnorm);
+        }
     } else {
         const float share = 1.0f / (float)tr->P;
-        memset(dnorm, 0, info->prefix * D * sizeof *dnorm);
-        for (size_t t = info->prefix; t < T; t++)
-            for (size_t i = 0; i < D; i++)
-                dnorm[t * D + i] = first[i] * share;
+        for (size_t k = 0; k < N; k++)
+            for (size_t t = info->prefix; t < T; t++)
+                for (size_t i = 0; i < D; i++)
+                    dnorm[(k * T + t) * D + i] = first[k * D + i] * share;
     }
     if (w->norm.gamma)
-        vt_layernorm_backward(tr->g_z, dnorm, tr->z + tr->L * tr->z_step, w->norm.gamma, tr->norm_mean, tr->norm_rstd,
-                              rows, D);
+        norm_backward(rule, tr->g_z, dnorm, tr->z + tr->L * tr->z_step, w->norm.gamma, tr->norm_mean, tr->norm_rstd,
+                      N * T, D);
     else
-        memcpy(tr->g_z, dnorm, rows * D * sizeof *dnorm);
+        memcpy(tr->g_z, dnorm, N * T * D * sizeof *dnorm);
     return rows;
 }
 
-static void mlp_backward(vt_trace *tr, size_t l, size_t rows)
+/* Rows first ... first + count - 1 of all tokens of all pictures. */
+static void mlp_backward_rows(vt_trace *tr, size_t l, vt_rule rule, size_t first, size_t count)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
-    const size_t D = tr->D, M = tr->M;
-    const float *pre = tr->mlp_in + l * tr->mlp_in_step; /* (T, M) */
-    const float *z_mid = tr->z_mid + l * tr->z_mid_step; /* (T, D) */
-    const float *dout = tr->g_z;
+    const size_t D = tr->D, M = tr->M, R = tr->N * tr->T, at = first * D;
+    const float *pre = tr->mlp_in + l * tr->mlp_in_step + first * M; /* (count, M) */
+    const float *z_mid = tr->z_mid + l * tr->z_mid_step + at;        /* (count, D) */
+    float *g_mlp = tr->g_mlp + first * M, *g_tmp = tr->g_tmp + at, *g_z = tr->g_z + at;
+    const float *dout = g_z;
 
     if (w->ls2) {
-        vt_scale_channels(tr->g_tmp, tr->g_z, w->ls2, rows, D);
-        dout = tr->g_tmp;
+        vt_scale_channels(g_tmp, g_z, w->ls2, count, D);
+        dout = g_tmp;
     }
-    vt_linear_backward(tr->g_mlp, dout, w->fc2_w, rows, M, D);
-    vt_gelu_backward(tr->g_mlp, tr->g_mlp, pre, rows * M, (int)tr->info->activation);
-    vt_linear_backward(tr->g_tmp, tr->g_mlp, w->fc1_w, rows, D, M);
-    vt_layernorm_backward(tr->g_z, tr->g_tmp, z_mid, w->norm2.gamma, tr->norm2_mean + l * tr->T,
-                          tr->norm2_rstd + l * tr->T, rows, D);
+    vt_linear_backward(g_mlp, dout, w->fc2_w, count, M, D);
+    if (rule == VT_RULE_GRADIENT)
+        vt_gelu_backward(g_mlp, g_mlp, pre, count * M, (int)tr->info->activation);
+    else
+        vt_gelu_relprop(g_mlp, g_mlp, pre, count * M, (int)tr->info->activation);
+    vt_linear_backward(g_tmp, g_mlp, w->fc1_w, count, D, M);
+    norm_backward(rule, g_z, g_tmp, z_mid, w->norm2.gamma, tr->norm2_mean + l * R + first,
+                  tr->norm2_rstd + l * R + first, count, D);
 }
 
-static void attention_backward(vt_trace *tr, size_t l, size_t rows, bool last)
+static void mlp_backward(vt_trace *tr, size_t l, vt_rule rule, size_t rows)
+{
+    const size_t T = tr->T, D = tr->D;
+
+    if (rows == T)
+        mlp_backward_rows(tr, l, rule, 0, tr->N * T);
+    else
+        for (size_t k = 0; k < tr->N; k++)
+            mlp_backward_rows(tr, l, rule, k * T, rows);
+    if (!tr->norm2_grad)
+        return;
+    float *kept = tr->norm2_grad + l * tr->norm2_grad_step; /* (N, T, D) */
+    memset(kept, 0, tr->N * T * D * sizeof *kept);
+    for (size_t k = 0; k < tr->N; k++)
+        memcpy(kept + k * T * D, tr->g_tmp + k * T * D, rows * D * sizeof *kept);
+}
+
+/* dy/dA, dy/dS and dy/d(qkv) of block l from g_z at its middle. */
+static void heads_backward(vt_trace *tr, size_t l, size_t rows)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
-    const size_t T = tr->T, D = tr->D;
-    float *dscore = tr->score_grad + l * tr->score_grad_step;                       /* (H, T, T) */
-    float *dattn = tr->attn_grad ? tr->attn_grad + l * tr->attn_grad_step : dscore; /* (H, T, T) */
-    const float *dout = tr->g_z;
+    const size_t T = tr->T, D = tr->D, htt = tr->H * T * T;
+    float *dscore = tr->score_grad + l * tr->score_grad_step;                       /* (N, H, T, T) */
+    float *dattn = tr->attn_grad ? tr->attn_grad + l * tr->attn_grad_step : dscore; /* (N, H, T, T) */
 
-    if (w->ls1) {
-        vt_scale_channels(tr->g_tmp, tr->g_z, w->ls1, rows, D);
-        dout = tr->g_tmp;
+    for (size_t k = 0; k < tr->N; k++) {
+        float *g_out = tr->g_out + k * T * D;
+        const float *dout = tr->g_z + k * T * D;
+        if (w->ls1) {
+            vt_scale_channels(tr->g_tmp, dout, w->ls1, rows, D);
+            dout = tr->g_tmp;
+        }
+        vt_linear_backward(g_out, dout, w->proj_w, rows, D, D);
+        memset(g_out + rows * D, 0, (T - rows) * D * sizeof *g_out);
+        vt_attention_backward(tr->g_qkv + k * T * 3 * D, dattn + k * htt, dscore + k * htt, g_out,
+                              tr->attn + l * tr->attn_step + k * htt, tr->qkv + l * tr->qkv_step + k * T * 3 * D, T, D,
+                              tr->H, rows);
     }
-    vt_linear_backward(tr->g_out, dout, w->proj_w, rows, D, D);
-    memset(tr->g_out + rows * D, 0, (T - rows) * D * sizeof *tr->g_out);
-    vt_attention_backward(tr->g_qkv, dattn, dscore, tr->g_out, tr->attn + l * tr->attn_step, tr->qkv + l * tr->qkv_step,
-                          T, D, tr->H, rows);
+}
+
+/* The share of dy/d(qkv) that a rule lets through. */
+static void scale_qkv(vt_trace *tr, vt_rule rule)
+{
+    const float query_key = rule == VT_RULE_ATTNLRP ? 0.25f : 0.0f, value = rule == VT_RULE_ATTNLRP ? 0.5f : 1.0f;
+    const size_t D = tr->D;
+    for (size_t t = 0; t < tr->N * tr->T; t++)
+        for (size_t i = 0; i < 3 * D; i++)
+            tr->g_qkv[t * 3 * D + i] *= i < 2 * D ? query_key : value;
+}
+
+static void attention_backward(vt_trace *tr, size_t l, vt_rule rule, size_t rows, bool last)
+{
+    const vt_block_weights *w = &tr->weights->blocks[l];
+    const size_t D = tr->D, R = tr->N * tr->T;
+
+    heads_backward(tr, l, rows);
     if (last) /* nothing below the attention of block 0 was asked for */
         return;
-    vt_linear_backward(tr->g_tmp, tr->g_qkv, w->qkv_w, T, D, 3 * D);
-    vt_layernorm_backward(tr->g_z, tr->g_tmp, tr->z + l * tr->z_step, w->norm1.gamma, tr->norm1_mean + l * T,
-                          tr->norm1_rstd + l * T, T, D);
+    if (rule != VT_RULE_GRADIENT)
+        scale_qkv(tr, rule);
+    vt_linear_backward(tr->g_tmp, tr->g_qkv, w->qkv_w, R, D, 3 * D);
+    if (tr->norm1_grad)
+        memcpy(tr->norm1_grad + l * tr->norm1_grad_step, tr->g_tmp, R * D * sizeof *tr->g_tmp);
+    norm_backward(rule, tr->g_z, tr->g_tmp, tr->z + l * tr->z_step, w->norm1.gamma, tr->norm1_mean + l * R,
+                  tr->norm1_rstd + l * R, R, D);
 }
 
 static void keep_block_grad(vt_trace *tr, size_t level)
 {
     if (tr->block_grad)
-        memcpy(tr->block_grad + level * tr->block_grad_step, tr->g_z, tr->T * tr->D * sizeof *tr->g_z);
+        memcpy(tr->block_grad + level * tr->block_grad_step, tr->g_z, tr->N * tr->T * tr->D * sizeof *tr->g_z);
 }
 
-static void input_backward(vt_trace *tr)
+static void input_backward(vt_trace *tr, vt_rule rule)
 {
     const vt_model_info *info = tr->info;
     const vt_weights *w = tr->weights;
+    const size_t R = tr->N * tr->T, D = tr->D, pixels = 3 * info->image_h * info->image_w;
     const float *dz = tr->g_z;
 
     if (w->norm_pre.gamma) {
-        memset(tr->g_tmp, 0, tr->T * tr->D * sizeof *tr->g_tmp);
-        vt_layernorm_backward(tr->g_tmp, tr->g_z, tr->z_pre, w->norm_pre.gamma, tr->pre_mean, tr->pre_rstd, tr->T,
-                              tr->D);
+        memset(tr->g_tmp, 0, R * D * sizeof *tr->g_tmp);
+        norm_backward(rule, tr->g_tmp, tr->g_z, tr->z_pre, w->norm_pre.gamma, tr->pre_mean, tr->pre_rstd, R, D);
         dz = tr->g_tmp;
     }
-    vt_patch_embed_backward(tr->input_grad, tr->s_patches, dz + info->prefix * tr->D, w->patch_w, info->grid_h,
-                            info->grid_w, info->patch_h, info->patch_w, tr->D);
+    for (size_t k = 0; k < tr->N; k++)
+        vt_patch_embed_backward(tr->input_grad + k * pixels, tr->s_patches, dz + (k * tr->T + info->prefix) * D,
+                                w->patch_w, info->grid_h, info->grid_w, info->patch_h, info->patch_w, D);
+}
+
+static vt_status walk_down(vt_trace *tr, const float *dlogits, vt_rule rule, bool to_bottom, vt_control *control,
+                           vt_error *err)
+{
+    size_t rows = readout_backward(tr, dlogits, rule);
+
+    keep_block_grad(tr, tr->L);
+    for (size_t l = tr->L; l-- > 0;) {
+        const vt_status st = vt_control_check(control, err);
+        if (st != VT_OK)
+            return st;
+        mlp_backward(tr, l, rule, rows);
+        attention_backward(tr, l, rule, rows, l == 0 && !to_bottom);
+        rows = tr->T;
+        if (l > 0 || to_bottom)
+            keep_block_grad(tr, l);
+    }
+    if (tr->input_grad)
+        input_backward(tr, rule);
+    return VT_OK;
+}
+
+static vt_status check(const vt_trace *trace, vt_error *err)
+{
+    if (trace->keeps_backward && trace->weights->head.w)
+        return VT_OK;
+    return vt_error_set(err, VT_E_INTERNAL, "", "backward on a trace that was not made for it");
 }
 
 vt_status vt_backward(vt_trace *trace, const float *dlogits, vt_control *control, vt_error *err)
 {
-    if (!trace->keeps_backward || !trace->weights->head.w)
-        return vt_error_set(err, VT_E_INTERNAL, "", "backward on a trace that was not made for it");
-    const bool to_bottom = trace->block_grad || trace->input_grad;
-    size_t rows = readout_backward(trace, dlogits);
+    const vt_status st = check(trace, err);
+    if (st != VT_OK)
+        return st;
+    return walk_down(trace, dlogits, VT_RULE_GRADIENT, trace->block_grad || trace->norm1_grad || trace->input_grad,
+                     control, err);
+}
 
-    keep_block_grad(trace, trace->L);
-    for (size_t l = trace->L; l-- > 0;) {
-        const vt_status st = vt_control_check(control, err);
-        if (st != VT_OK)
-            return st;
-        mlp_backward(trace, l, rows);
-        attention_backward(trace, l, rows, l == 0 && !to_bottom);
-        rows = trace->T;
-        if (l > 0 || to_bottom)
-            keep_block_grad(trace, l);
+/* The same forward, other places for what a backward leaves: nothing that the trace promised is touched. */
+static vt_status borrow(vt_trace *out, const vt_trace *trace, vt_arena *arena, vt_error *err)
+{
+    const vt_status st = check(trace, err);
+    if (st != VT_OK)
+        return st;
+    *out = *trace;
+    out->attn_grad = out->block_grad = out->norm1_grad = out->norm2_grad = out->input_grad = NULL;
+    if (out->score_grad_step == 0)
+        return VT_OK;
+    out->score_grad_step = 0;
+    out->score_grad = vt_arena_alloc(arena, trace->N * trace->H * trace->T * trace->T, sizeof *out->score_grad);
+    return out->score_grad ? VT_OK
+                           : vt_error_set(err, VT_E_NOMEM, "", "no memory for a backward over %zu tokens", trace->T);
+}
+
+vt_status vt_relprop(const vt_trace *trace, const float *dlogits, vt_rule rule, float *input_out, float *embedding_out,
+                     vt_arena *arena, vt_control *control, vt_error *err)
+{
+    const vt_mark mark = vt_arena_mark(arena);
+    vt_trace own;
+    vt_status st = borrow(&own, trace, arena, err);
+    if (st != VT_OK)
+        return st;
+    own.input_grad = input_out;
+    st = walk_down(&own, dlogits, rule, true, control, err);
+    if (st == VT_OK && embedding_out)
+        memcpy(embedding_out, own.g_z, own.N * own.T * own.D * sizeof *embedding_out);
+    vt_arena_rewind(arena, mark);
+    return st;
+}
+
+vt_status vt_block_backward(const vt_trace *trace, size_t layer, const float *dz, size_t rows, float *dattn,
+                            vt_arena *arena, vt_error *err)
+{
+    const vt_mark mark = vt_arena_mark(arena);
+    vt_trace own;
+    const vt_status st = borrow(&own, trace, arena, err);
+    if (st != VT_OK)
+        return st;
+    own.attn_grad = dattn;
+    own.attn_grad_step = 0;
+    memcpy(own.g_z, dz, own.T * own.D * sizeof *dz);
+    mlp_backward(&own, layer, VT_RULE_GRADIENT, rows);
+    heads_backward(&own, layer, rows);
+    vt_arena_rewind(arena, mark);
+    return VT_OK;
+}
+
+vt_status vt_early_readout_backward(const vt_trace *trace, size_t level, bool mean, const float *dlogits, float *dz,
+                                    size_t *rows, vt_arena *arena, vt_error *err)
+{
+    const vt_weights *w = trace->weights;
+    const vt_norm_weights *norm = w->norm.gamma ? &w->norm : &w->fc_norm;
+    const size_t T = trace->T, D = trace->D;
+    const float *z = vt_trace_residual(trace, level); /* (T, D) */
+    const vt_mark mark = vt_arena_mark(arena);
+    float *x =
+        vt_arena_alloc(arena, 4 * D, sizeof *x); /* (D): what is read; then its norm, the gradient there, and below */
+    float stats[2];
+    const vt_status st = check(trace, err);
+
+    if (st != VT_OK)
+        return st;
+    if (!z || !x)
+        return vt_error_set(err, z ? VT_E_NOMEM : VT_E_INTERNAL, "",
+                            "no residual stream, or no memory, for a readout after block %zu", level);
+    float *y = x + D, *dy = x + 2 * D, *dx = x + 3 * D;
+    for (size_t i = 0; i < D; i++) {
+        double sum = 0.0;
+        for (size_t t = 0; mean && t < T; t++)
+            sum += (double)z[t * D + i];
+        x[i] = mean ? (float)(sum / (double)T) : z[i];
     }
-    if (trace->input_grad)
-        input_backward(trace);
+    vt_linear_backward(dy, dlogits, w->head.w, 1, D, trace->C);
+    if (norm->gamma) {
+        vt_layernorm_forward(y, &stats[0], &stats[1], x, norm->gamma, norm->beta, trace->info->norm_eps, 1, D);
+        memset(dx, 0, D * sizeof *dx);
+        vt_layernorm_backward(dx, dy, x, norm->gamma, &stats[0], &stats[1], 1, D);
+    } else {
+        memcpy(dx, dy, D * sizeof *dx);
+    }
+    memset(dz, 0, T * D * sizeof *dz);
+    for (size_t t = 0; t < (mean ? T : 1); t++)
+        for (size_t i = 0; i < D; i++)
+            dz[t * D + i] = mean ? dx[i] / (float)T : dx[i];
+    *rows = mean ? T : 1;
+    vt_arena_rewind(arena, mark);
     return VT_OK;
 }

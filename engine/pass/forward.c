@@ -37,48 +37,53 @@ static void embed(vt_trace *tr, const float *input)
 {
     const vt_model_info *info = tr->info;
     const vt_weights *w = tr->weights;
-    const size_t n = info->prefix * tr->D;
-    float *z = w->norm_pre.gamma ? tr->z_pre : tr->z; /* (T, D) */
+    const size_t n = info->prefix * tr->D, pixels = 3 * info->image_h * info->image_w;
+    float *all = w->norm_pre.gamma ? tr->z_pre : tr->z; /* (N, T, D) */
 
-    if (n)
-        memcpy(z, w->prefix_rows, n * sizeof *z);
-    vt_patch_embed_forward(z + n, tr->s_patches, input, w->patch_w, w->patch_b, info->grid_h, info->grid_w,
-                           info->patch_h, info->patch_w, tr->D);
-    vt_residual_add(z + n, w->patch_pos, NULL, tr->P, tr->D);
+    for (size_t k = 0; k < tr->N; k++) {
+        float *z = all + k * tr->T * tr->D; /* (T, D) */
+        if (n)
+            memcpy(z, w->prefix_rows, n * sizeof *z);
+        vt_patch_embed_forward(z + n, tr->s_patches, input + k * pixels, w->patch_w, w->patch_b, info->grid_h,
+                               info->grid_w, info->patch_h, info->patch_w, tr->D);
+        vt_residual_add(z + n, w->patch_pos, NULL, tr->P, tr->D);
+    }
     if (w->norm_pre.gamma)
-        norm_forward(tr->z, tr->pre_mean, tr->pre_rstd, z, &w->norm_pre, info->norm_eps, tr->T, tr->D);
+        norm_forward(tr->z, tr->pre_mean, tr->pre_rstd, all, &w->norm_pre, info->norm_eps, tr->N * tr->T, tr->D);
 }
 
 static void block_forward(vt_trace *tr, size_t l)
 {
     const vt_model_info *info = tr->info;
     const vt_block_weights *w = &tr->weights->blocks[l];
-    const size_t T = tr->T, D = tr->D, M = tr->M, bytes = T * D * sizeof(float);
-    const float *z_in = tr->z + l * tr->z_step;    /* (T, D) */
-    float *z_mid = tr->z_mid + l * tr->z_mid_step; /* (T, D) */
-    float *z_out = tr->z + (l + 1) * tr->z_step;   /* (T, D): z_in itself when nothing is kept */
-    float *qkv = tr->qkv + l * tr->qkv_step;       /* (T, 3D) */
-    float *mlp = tr->mlp_in + l * tr->mlp_in_step; /* (T, M) */
+    const size_t T = tr->T, D = tr->D, M = tr->M, R = tr->N * T, bytes = R * D * sizeof(float);
+    const float *z_in = tr->z + l * tr->z_step;    /* (R, D) */
+    float *z_mid = tr->z_mid + l * tr->z_mid_step; /* (R, D) */
+    float *z_out = tr->z + (l + 1) * tr->z_step;   /* (R, D): z_in itself when nothing is kept */
+    float *qkv = tr->qkv + l * tr->qkv_step;       /* (R, 3D) */
+    float *mlp = tr->mlp_in + l * tr->mlp_in_step; /* (R, M) */
 
-    norm_forward(tr->s_norm, tr->norm1_mean + l * T, tr->norm1_rstd + l * T, z_in, &w->norm1, info->norm_eps, T, D);
-    vt_linear_forward(qkv, tr->s_norm, w->qkv_w, w->qkv_b, T, D, 3 * D);
-    vt_attention_forward(tr->s_out, tr->attn + l * tr->attn_step, qkv, T, D, tr->H);
-    vt_linear_forward(tr->s_norm, tr->s_out, w->proj_w, w->proj_b, T, D, D);
+    norm_forward(tr->s_norm, tr->norm1_mean + l * R, tr->norm1_rstd + l * R, z_in, &w->norm1, info->norm_eps, R, D);
+    vt_linear_forward(qkv, tr->s_norm, w->qkv_w, w->qkv_b, R, D, 3 * D);
+    for (size_t k = 0; k < tr->N; k++)
+        vt_attention_forward(tr->s_out + k * T * D, tr->attn + l * tr->attn_step + k * tr->H * T * T,
+                             qkv + k * T * 3 * D, T, D, tr->H);
+    vt_linear_forward(tr->s_norm, tr->s_out, w->proj_w, w->proj_b, R, D, D);
     memcpy(z_mid, z_in, bytes);
-    vt_residual_add(z_mid, tr->s_norm, w->ls1, T, D);
+    vt_residual_add(z_mid, tr->s_norm, w->ls1, R, D);
 
-    norm_forward(tr->s_norm, tr->norm2_mean + l * T, tr->norm2_rstd + l * T, z_mid, &w->norm2, info->norm_eps, T, D);
-    vt_linear_forward(mlp, tr->s_norm, w->fc1_w, w->fc1_b, T, D, M);
-    vt_gelu_forward(tr->s_mlp, mlp, T * M, (int)info->activation);
-    vt_linear_forward(tr->s_norm, tr->s_mlp, w->fc2_w, w->fc2_b, T, M, D);
+    norm_forward(tr->s_norm, tr->norm2_mean + l * R, tr->norm2_rstd + l * R, z_mid, &w->norm2, info->norm_eps, R, D);
+    vt_linear_forward(mlp, tr->s_norm, w->fc1_w, w->fc1_b, R, D, M);
+    vt_gelu_forward(tr->s_mlp, mlp, R * M, (int)info->activation);
+    vt_linear_forward(tr->s_norm, tr->s_mlp, w->fc2_w, w->fc2_b, R, M, D);
     memcpy(z_out, z_mid, bytes);
-    vt_residual_add(z_out, tr->s_norm, w->ls2, T, D);
+    vt_residual_add(z_out, tr->s_norm, w->ls2, R, D);
 }
 
 /* Norms of the tokens before the last block, where register artefacts show as a few outliers. */
 static void measure_tokens(vt_trace *tr, const float *z)
 {
-    for (size_t t = 0; t < tr->T; t++) {
+    for (size_t t = 0; t < tr->N * tr->T; t++) {
         double sum = 0.0;
         for (size_t i = 0; i < tr->D; i++)
             sum += (double)z[t * tr->D + i] * (double)z[t * tr->D + i];
@@ -86,46 +91,60 @@ static void measure_tokens(vt_trace *tr, const float *z)
     }
 }
 
+/* features_in (D) of one picture from z_norm (T, D): the class token, or the mean of the patch tokens. */
+static void pool(const vt_trace *tr, float *features, const float *z_norm)
+{
+    if (tr->info->pool == VT_POOL_TOKEN) {
+        memcpy(features, z_norm, tr->D * sizeof *features);
+        return;
+    }
+    for (size_t i = 0; i < tr->D; i++) {
+        double sum = 0.0;
+        for (size_t p = tr->info->prefix; p < tr->T; p++)
+            sum += (double)z_norm[p * tr->D + i];
+        features[i] = (float)(sum / (double)tr->P);
+    }
+}
+
+/* Distilled DeiT: the mean of both heads; the second reads token 1. */
+static void add_second_head(vt_trace *tr)
+{
+    const vt_head_weights *head = &tr->weights->head_dist;
+    const size_t D = tr->D, C = tr->C, room = tr->T * tr->M; /* of s_mlp, for one picture */
+    float *second = tr->s_mlp;                               /* (C) in pieces that fit */
+
+    for (size_t k = 0; k < tr->N; k++)
+        for (size_t c = 0; c < C; c += room) {
+            const size_t n = C - c < room ? C - c : room;
+            float *logits = tr->logits + k * C + c;
+            vt_linear_forward(second, tr->z_norm + (k * tr->T + 1) * D, head->w + c * D, head->b + c, 1, D, n);
+            for (size_t j = 0; j < n; j++)
+                logits[j] = 0.5f * (logits[j] + second[j]);
+        }
+}
+
 static void readout(vt_trace *tr)
 {
     const vt_model_info *info = tr->info;
     const vt_weights *w = tr->weights;
-    const size_t T = tr->T, D = tr->D, C = tr->C;
-    const float *z = tr->z + tr->L * tr->z_step; /* (T, D) */
+    const size_t R = tr->N * tr->T, D = tr->D;
+    const float *z = tr->z + tr->L * tr->z_step; /* (R, D) */
 
     if (w->norm.gamma)
-        norm_forward(tr->z_norm, tr->norm_mean, tr->norm_rstd, z, &w->norm, info->norm_eps, T, D);
+        norm_forward(tr->z_norm, tr->norm_mean, tr->norm_rstd, z, &w->norm, info->norm_eps, R, D);
     else
-        memcpy(tr->z_norm, z, T * D * sizeof *z);
-
-    if (info->pool == VT_POOL_TOKEN) {
-        memcpy(tr->features_in, tr->z_norm, D * sizeof *z);
-    } else {
-        for (size_t i = 0; i < D; i++) {
-            double sum = 0.0;
-            for (size_t p = info->prefix; p < T; p++)
-                sum += (double)tr->z_norm[p * D + i];
-            tr->features_in[i] = (float)(sum / (double)tr->P);
-        }
-    }
+        memcpy(tr->z_norm, z, R * D * sizeof *z);
+    for (size_t k = 0; k < tr->N; k++)
+        pool(tr, tr->features_in + k * D, tr->z_norm + k * tr->T * D);
     if (w->fc_norm.gamma)
-        norm_forward(tr->features, tr->fc_mean, tr->fc_rstd, tr->features_in, &w->fc_norm, info->norm_eps, 1, D);
+        norm_forward(tr->features, tr->fc_mean, tr->fc_rstd, tr->features_in, &w->fc_norm, info->norm_eps, tr->N, D);
     else
-        memcpy(tr->features, tr->features_in, D * sizeof *z);
-
+        memcpy(tr->features, tr->features_in, tr->N * D * sizeof *z);
     if (!w->head.w)
         return;
-    vt_linear_forward(tr->logits, tr->features, w->head.w, w->head.b, 1, D, C);
-    if (w->head_dist.w) {          /* distilled DeiT: the mean of both heads; the second reads token 1 */
-        float *second = tr->s_mlp; /* (C) in pieces that fit the scratch */
-        const size_t room = T * tr->M;
-        for (size_t c = 0; c < C; c += room) {
-            const size_t n = C - c < room ? C - c : room;
-            vt_linear_forward(second, tr->z_norm + D, w->head_dist.w + c * D, w->head_dist.b + c, 1, D, n);
-            for (size_t k = 0; k < n; k++)
-                tr->logits[c + k] = 0.5f * (tr->logits[c + k] + second[k]);
-        }
-    }
+    vt_linear_forward(tr->logits, tr->features, w->head.w, w->head.b, tr->N, D, tr->C);
+    if (w->head_dist.w)
+        add_second_head(tr);
 }
 
 vt_status vt_forward(vt_trace *trace, const float *input, vt_control *control, vt_error *err)
@@ -141,4 +160,17 @@ vt_status vt_forward(vt_trace *trace, const float *input, vt_control *control, v
     }
     readout(trace);
     return VT_OK;
+}
+
+void vt_trace_norm_output(const vt_trace *tr, size_t layer, int which, float *out)
+{
+    const size_t at = layer * tr->N * tr->T;
+    const vt_norm_weights *w = which == 1 ? &tr->weights->blocks[layer].norm1 : &tr->weights->blocks[layer].norm2;
+    const float *x = which == 1 ? tr->z + layer * tr->z_step : tr->z_mid + layer * tr->z_mid_step; /* (T, D) */
+    const float *mean = (which == 1 ? tr->norm1_mean : tr->norm2_mean) + at;
+    const float *rstd = (which == 1 ? tr->norm1_rstd : tr->norm2_rstd) + at;
+
+    for (size_t t = 0; t < tr->T; t++)
+        for (size_t i = 0; i < tr->D; i++)
+            out[t * tr->D + i] = (x[t * tr->D + i] - mean[t]) * rstd[t] * w->gamma[i] + w->beta[i];
 }

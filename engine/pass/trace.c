@@ -17,7 +17,8 @@ typedef enum trace_size {
     SIZE_2D,
     SIZE_ONE,
     SIZE_C,
-    SIZE_INPUT
+    SIZE_INPUT,
+    SIZE_PATCHES
 } trace_size;
 
 typedef enum trace_when {
@@ -41,13 +42,15 @@ typedef struct trace_row {
 
 static const trace_row rows[] = {
     {PER_LAYER(z), SIZE_TD, 1, WHEN_ALWAYS, VT_NEEDS_RESIDUAL, true},
-    {PER_LAYER(z_mid), SIZE_TD, 0, WHEN_ALWAYS, 0, true},
+    {PER_LAYER(z_mid), SIZE_TD, 0, WHEN_ALWAYS, VT_NEEDS_RESIDUAL, true},
     {PER_LAYER(qkv), SIZE_T3D, 0, WHEN_ALWAYS, VT_NEEDS_QK | VT_NEEDS_V, true},
     {PER_LAYER(attn), SIZE_HTT, 0, WHEN_ALWAYS, VT_NEEDS_ATTN, true},
     {PER_LAYER(mlp_in), SIZE_TM, 0, WHEN_ALWAYS, 0, true},
     {PER_LAYER(attn_grad), SIZE_HTT, 0, WHEN_ASKED, VT_NEEDS_ATTN_GRAD, false},
     {PER_LAYER(score_grad), SIZE_HTT, 0, WHEN_BACKWARD, VT_NEEDS_SCORE_GRAD, false},
     {PER_LAYER(block_grad), SIZE_TD, 1, WHEN_ASKED, VT_NEEDS_BLOCK_GRAD, false},
+    {PER_LAYER(norm1_grad), SIZE_TD, 0, WHEN_ASKED, VT_NEEDS_NORM_GRAD, false},
+    {PER_LAYER(norm2_grad), SIZE_TD, 0, WHEN_ASKED, VT_NEEDS_NORM_GRAD, false},
     {SINGLE(input_grad), SIZE_INPUT, 0, WHEN_ASKED, VT_NEEDS_INPUT_GRAD, false},
     {SINGLE(z_pre), SIZE_TD, 0, WHEN_NORM_PRE, 0, false},
     {SINGLE(pre_mean), SIZE_T, 0, WHEN_NORM_PRE, 0, false},
@@ -64,7 +67,7 @@ static const trace_row rows[] = {
     {SINGLE(s_norm), SIZE_TD, 0, WHEN_ALWAYS, 0, false},
     {SINGLE(s_out), SIZE_TD, 0, WHEN_ALWAYS, 0, false},
     {SINGLE(s_mlp), SIZE_TM, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(s_patches), SIZE_INPUT, 0, WHEN_ALWAYS, 0, false},
+    {SINGLE(s_patches), SIZE_PATCHES, 0, WHEN_ALWAYS, 0, false},
     {SINGLE(g_z), SIZE_TD, 0, WHEN_BACKWARD, 0, false},
     {SINGLE(g_tmp), SIZE_TD, 0, WHEN_BACKWARD, 0, false},
     {SINGLE(g_out), SIZE_TD, 0, WHEN_BACKWARD, 0, false},
@@ -73,38 +76,45 @@ static const trace_row rows[] = {
     {SINGLE(g_features), SIZE_2D, 0, WHEN_BACKWARD, 0, false},
 };
 
-static size_t floats_of(const vt_model_info *info, trace_size size)
+static size_t floats_of(const vt_model_info *info, trace_size size, size_t images)
 {
     const size_t T = info->tokens, D = info->width;
     switch (size) {
     case SIZE_TD:
-        return T * D;
+        return images * T * D;
     case SIZE_T3D:
-        return T * 3 * D;
+        return images * T * 3 * D;
     case SIZE_HTT:
-        return info->heads * T * T;
+        return images * info->heads * T * T;
     case SIZE_TM:
-        return T * info->mlp_width;
+        return images * T * info->mlp_width;
     case SIZE_T:
-        return T;
+        return images * T;
     case SIZE_D:
-        return D;
+        return images * D;
     case SIZE_2D:
-        return 2 * D;
+        return images * 2 * D;
     case SIZE_ONE:
-        return 1;
+        return images;
     case SIZE_C:
-        return info->classes;
+        return images * info->classes;
     case SIZE_INPUT:
+        return images * 3 * info->image_h * info->image_w;
+    case SIZE_PATCHES: /* one picture at a time */
         return 3 * info->image_h * info->image_w;
     }
     return 0;
 }
 
+static bool has_backward(uint32_t needs)
+{
+    return (needs & (VT_NEEDS_BACKWARD | VT_NEEDS_RELPROP)) != 0;
+}
+
 /* Levels that a row occupies for these needs, 0 = absent; *step says whether they are kept apart. */
 static size_t levels_of(const trace_row *row, const vt_model_info *info, uint32_t needs, bool norm_pre, bool *kept)
 {
-    const bool backward = (needs & VT_NEEDS_BACKWARD) != 0;
+    const bool backward = has_backward(needs);
     *kept = row->step != SIZE_MAX && ((needs & row->kept_for) != 0 || (row->backward_reads && backward));
     if (*kept)
         return info->layers + row->extra_levels;
@@ -123,18 +133,19 @@ static size_t levels_of(const trace_row *row, const vt_model_info *info, uint32_
 
 enum { BLOCK_SLACK = 256 }; /* alignment and red zone of one arena block */
 
-size_t vt_trace_bytes(const vt_model_info *info, uint32_t needs)
+size_t vt_trace_bytes(const vt_model_info *info, uint32_t needs, size_t images)
 {
-    size_t bytes = 4 * (info->layers * info->tokens * sizeof(float) + BLOCK_SLACK);
+    size_t bytes = 4 * (images * info->layers * info->tokens * sizeof(float) + BLOCK_SLACK);
     for (size_t k = 0; k < VT_COUNT(rows); k++) {
         bool kept;
-        bytes +=
-            levels_of(&rows[k], info, needs, true, &kept) * floats_of(info, rows[k].size) * sizeof(float) + BLOCK_SLACK;
+        bytes += levels_of(&rows[k], info, needs, true, &kept) * floats_of(info, rows[k].size, images) * sizeof(float) +
+                 BLOCK_SLACK;
     }
     return bytes;
 }
 
-vt_status vt_trace_open(vt_trace *trace, const vt_model *model, uint32_t needs, vt_arena *arena, vt_error *err)
+vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t needs, size_t images, vt_arena *arena,
+                              vt_error *err)
 {
     const vt_model_info *info = vt_model_get_info(model);
     const vt_weights *weights = vt_model_weights(model);
@@ -144,7 +155,8 @@ vt_status vt_trace_open(vt_trace *trace, const vt_model *model, uint32_t needs, 
     trace->info = info;
     trace->weights = weights;
     trace->needs = needs;
-    trace->keeps_backward = (needs & VT_NEEDS_BACKWARD) != 0;
+    trace->keeps_backward = has_backward(needs);
+    trace->N = images;
     trace->L = info->layers;
     trace->T = info->tokens;
     trace->D = info->width;
@@ -157,7 +169,7 @@ vt_status vt_trace_open(vt_trace *trace, const vt_model *model, uint32_t needs, 
     for (size_t k = 0; k < VT_COUNT(rows); k++) {
         bool kept;
         const size_t levels = levels_of(&rows[k], info, needs, weights->norm_pre.gamma != NULL, &kept);
-        const size_t floats = floats_of(info, rows[k].size);
+        const size_t floats = floats_of(info, rows[k].size, images);
         if (levels == 0)
             continue;
         float *block = vt_arena_alloc(arena, levels * floats, sizeof *block);
@@ -171,9 +183,14 @@ vt_status vt_trace_open(vt_trace *trace, const vt_model *model, uint32_t needs, 
         }
     }
     for (size_t k = 0; k < VT_COUNT(stats); k++)
-        if (!(*stats[k] = vt_arena_alloc(arena, trace->L * trace->T, sizeof(float))))
+        if (!(*stats[k] = vt_arena_alloc(arena, images * trace->L * trace->T, sizeof(float))))
             return vt_error_set(err, VT_E_NOMEM, "", "no memory for the norms of %zu layers", info->layers);
     return VT_OK;
+}
+
+vt_status vt_trace_open(vt_trace *trace, const vt_model *model, uint32_t needs, vt_arena *arena, vt_error *err)
+{
+    return vt_trace_open_batch(trace, model, needs, 1, arena, err);
 }
 
 const float *vt_trace_attn(const vt_trace *trace, size_t layer)
@@ -199,4 +216,16 @@ const float *vt_trace_attn_grad(const vt_trace *trace, size_t layer)
 const float *vt_trace_score_grad(const vt_trace *trace, size_t layer)
 {
     return trace->score_grad_step && layer < trace->L ? trace->score_grad + layer * trace->score_grad_step : NULL;
+}
+
+const float *vt_trace_block_grad(const vt_trace *trace, size_t level)
+{
+    return trace->block_grad && level <= trace->L ? trace->block_grad + level * trace->block_grad_step : NULL;
+}
+
+const float *vt_trace_norm_grad(const vt_trace *trace, size_t layer, int which)
+{
+    const float *base = which == 1 ? trace->norm1_grad : trace->norm2_grad;
+    const size_t step = which == 1 ? trace->norm1_grad_step : trace->norm2_grad_step;
+    return base && layer < trace->L ? base + layer * step : NULL;
 }

@@ -14,63 +14,100 @@
 #include "vitral/control.h"
 #include "vitral/explain.h"
 
+/* How a backward passes through the layers that are not linear. */
+typedef enum vt_rule {
+    VT_RULE_GRADIENT,
+    VT_RULE_ATTNLRP, /* Achtibat et al. 2024: sigma of LayerNorm constant, f(x) / x for the activation, q and k by 1/4, v by 1/2 */
+    VT_RULE_CP /* the same, but nothing through q and k, and v whole */
+} vt_rule;
+
 typedef struct vt_trace {
     const vt_model_info *info;
     const vt_weights *weights;
     uint32_t needs;                /* VT_NEEDS_* it was made for */
-    bool keeps_backward;           /* all that vt_backward needs was kept */
+    bool keeps_backward;           /* all that a backward needs was kept */
+    size_t N;                      /* pictures that go through together */
     size_t L, T, D, H, d, M, C, P; /* layers, tokens, width, heads, width of a head, MLP width, classes, patches */
 
     /* per layer: base + l * step floats; step 0 = one scratch for all layers, nothing kept */
     float *z;
-    size_t z_step; /* (L + 1, T, D): input of block l; [L] is the last block's output, always kept */
+    size_t z_step; /* (L + 1, N, T, D): input of block l; [L] is the last block's output, always kept */
     float *z_mid;
-    size_t z_mid_step;                                        /* (L, T, D): after the attention half */
-    float *norm1_mean, *norm1_rstd, *norm2_mean, *norm2_rstd; /* (L, T) */
+    size_t z_mid_step;                                        /* (L, N, T, D): after the attention half */
+    float *norm1_mean, *norm1_rstd, *norm2_mean, *norm2_rstd; /* (L, N, T) */
     float *qkv;
-    size_t qkv_step; /* (L, T, 3D) */
+    size_t qkv_step; /* (L, N, T, 3D) */
     float *attn;
-    size_t attn_step; /* (L, H, T, T) */
+    size_t attn_step; /* (L, N, H, T, T) */
     float *mlp_in;
-    size_t mlp_in_step; /* (L, T, M): pre-activation */
+    size_t mlp_in_step; /* (L, N, T, M): pre-activation */
     float *attn_grad;
-    size_t attn_grad_step; /* (L, H, T, T): dy/dA */
+    size_t attn_grad_step; /* (L, N, H, T, T): dy/dA */
     float *score_grad;
-    size_t score_grad_step; /* (L, H, T, T): dy/dS */
+    size_t score_grad_step; /* (L, N, H, T, T): dy/dS */
     float *block_grad;
-    size_t block_grad_step; /* (L + 1, T, D): dy/dz */
-    float *input_grad;      /* (3, image_h, image_w): dy/d(normalised input), or NULL */
+    size_t block_grad_step; /* (L + 1, N, T, D): dy/dz */
+    float *norm1_grad;
+    size_t norm1_grad_step; /* (L, N, T, D): dy/d(output of norm1) */
+    float *norm2_grad;
+    size_t norm2_grad_step; /* (L, N, T, D): dy/d(output of norm2) */
+    float *input_grad;      /* (N, 3, image_h, image_w): dy/d(normalised input), or NULL */
 
-    float *z_pre, *pre_mean, *pre_rstd; /* (T, D), (T), (T): before norm_pre; NULL where the model has none */
-    float *norm_mean, *norm_rstd;       /* (T): final norm */
-    float *z_norm;                      /* (T, D): after the final norm (the last block's output where there is none) */
-    float *features;                    /* (D): what the head reads */
-    float *features_in, *fc_mean, *fc_rstd; /* (D), (1), (1): before fc_norm */
-    float *logits;                          /* (C) */
-    float *token_norms;                     /* (T): euclidean norm of each token at the input of the last block */
+    float *z_pre, *pre_mean, *pre_rstd; /* (N, T, D), (N, T), (N, T): before norm_pre; NULL where the model has none */
+    float *norm_mean, *norm_rstd;       /* (N, T): final norm */
+    float *z_norm;   /* (N, T, D): after the final norm (the last block's output where there is none) */
+    float *features; /* (N, D): what the head reads */
+    float *features_in, *fc_mean, *fc_rstd; /* (N, D), (N), (N): before fc_norm */
+    float *logits;                          /* (N, C) */
+    float *token_norms;                     /* (N, T): euclidean norm of each token at the input of the last block */
 
-    /* scratch of the passes */
-    float *s_norm, *s_out, *s_mlp, *s_patches; /* (T, D), (T, D), (T, M), (P, 3 * ph * pw) */
-    float *g_z, *g_tmp, *g_out, *g_qkv, *g_mlp,
-        *g_features; /* (T, D), (T, D), (T, D), (T, 3D), (T, M), (2, D): NULL without backward */
+    /* scratch of the passes; g_*: NULL without backward */
+    float *s_norm, *s_out, *s_mlp, *s_patches; /* (N, T, D), (N, T, D), (N, T, M), (P, 3 * ph * pw) */
+    float *g_z, *g_tmp, *g_out;                /* (N, T, D) */
+    float *g_qkv, *g_mlp, *g_features;         /* (N, T, 3D), (N, T, M), (2, N, D) */
 } vt_trace;
 
-/* Takes all buffers from the arena. needs: VT_NEEDS_*. VT_E_NOMEM. */
+/* Takes all buffers from the arena. needs: VT_NEEDS_*; images: how many pictures go through together. VT_E_NOMEM. */
+VT_MUST_USE vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t needs, size_t images,
+                                          vt_arena *arena, vt_error *err);
 VT_MUST_USE vt_status vt_trace_open(vt_trace *trace, const vt_model *model, uint32_t needs, vt_arena *arena,
-                                    vt_error *err);
-size_t vt_trace_bytes(const vt_model_info *info, uint32_t needs); /* arena bytes of the above */
+                                    vt_error *err);                              /* one picture */
+size_t vt_trace_bytes(const vt_model_info *info, uint32_t needs, size_t images); /* arena bytes of the above */
 
-/* input: (3, image_h, image_w), normalised. VT_E_CANCELLED, VT_E_DEADLINE. */
+/* input: (N, 3, image_h, image_w), normalised. VT_E_CANCELLED, VT_E_DEADLINE. */
 VT_MUST_USE vt_status vt_forward(vt_trace *trace, const float *input, vt_control *control, vt_error *err);
 
-/* dlogits: (C), dy/dlogits: one-hot for a class, +1 and -1 for a difference. Fills the *_grad buffers that were asked for. */
+/* dlogits: (N, C), dy/dlogits: one-hot for a class, +1 and -1 for a difference. Fills the *_grad buffers that were asked
+ * for. */
 VT_MUST_USE vt_status vt_backward(vt_trace *trace, const float *dlogits, vt_control *control, vt_error *err);
 
-/* Accessors for the methods; NULL when the trace was not made for it. */
-const float *vt_trace_attn(const vt_trace *trace, size_t layer);       /* (H, T, T) */
-const float *vt_trace_qkv(const vt_trace *trace, size_t layer);        /* (T, 3D) */
-const float *vt_trace_residual(const vt_trace *trace, size_t level);   /* (T, D), level 0 ... L */
-const float *vt_trace_attn_grad(const vt_trace *trace, size_t layer);  /* (H, T, T) */
-const float *vt_trace_score_grad(const vt_trace *trace, size_t layer); /* (H, T, T) */
+/* One more backward over the same forward, by another rule, for traces that were made with VT_NEEDS_RELPROP; what the
+ * trace holds stays as it is. input_out (N, 3, image_h, image_w) and embedding_out (N, T, D), either may be NULL: the modified
+ * gradient at the input and at the input of block 0; relevance of x is x * that. Scratch comes from the arena and goes back. */
+VT_MUST_USE vt_status vt_relprop(const vt_trace *trace, const float *dlogits, vt_rule rule, float *input_out,
+                                 float *embedding_out, vt_arena *arena, vt_control *control, vt_error *err);
+
+/* What the class scores would be if they were read after block `level - 1` (level 1 ... L), by the model's own final norm and
+ * head: dscore/dz (T, D) there, for one picture. mean: the readout is the mean of all tokens, then the norm; else the
+ * norm, then the class token. *rows: how many leading rows can be non-zero. Needs VT_NEEDS_RESIDUAL. LeGrad, methods.md 6d. */
+VT_MUST_USE vt_status vt_early_readout_backward(const vt_trace *trace, size_t level, bool mean, const float *dlogits,
+                                                float *dz, size_t *rows, vt_arena *arena, vt_error *err);
+
+/* dscore/dA (H, T, T) of block `layer` from dz (T, D) at its output, through that block alone. Needs VT_NEEDS_RELPROP. */
+VT_MUST_USE vt_status vt_block_backward(const vt_trace *trace, size_t layer, const float *dz, size_t rows, float *dattn,
+                                        vt_arena *arena, vt_error *err);
+
+/* Output (T, D) of norm1 (which = 1) or norm2 (2) of a block, made again from what was kept; for traces made with
+ * VT_NEEDS_NORM_GRAD or VT_NEEDS_RESIDUAL. */
+void vt_trace_norm_output(const vt_trace *trace, size_t layer, int which, float *out);
+
+/* Accessors for the methods, of the first picture; NULL when the trace was not made for it. */
+const float *vt_trace_attn(const vt_trace *trace, size_t layer);                 /* (H, T, T) */
+const float *vt_trace_qkv(const vt_trace *trace, size_t layer);                  /* (T, 3D) */
+const float *vt_trace_residual(const vt_trace *trace, size_t level);             /* (T, D), level 0 ... L */
+const float *vt_trace_attn_grad(const vt_trace *trace, size_t layer);            /* (H, T, T) */
+const float *vt_trace_score_grad(const vt_trace *trace, size_t layer);           /* (H, T, T) */
+const float *vt_trace_block_grad(const vt_trace *trace, size_t level);           /* (T, D), level 0 ... L */
+const float *vt_trace_norm_grad(const vt_trace *trace, size_t layer, int which); /* (T, D), which 1 or 2 */
 
 #endif

@@ -290,11 +290,12 @@ static vt_status settle(vt_request *rq, vt_error *err)
         rq->maps += runs * x->maps(info, asked->params);
         const size_t scratch = x->scratch ? x->scratch(info, asked->params) : 0;
         rq->scratch = scratch > rq->scratch ? scratch : rq->scratch;
-        if (x->needs &
-            VT_NEEDS_FORWARDS) /* passes of its own; the others share one forward and one backward per target */
-            forwards += (double)runs * x->cost(info, asked->params);
-        else if (class_specific)
-            backward = fmax(backward, (double)runs * (x->cost(info, asked->params) - 1.0));
+        /* all share one forward, and those that read gradients one backward per target; passes of their own add up */
+        const double beyond = (double)runs * (x->cost(info, asked->params) - 1.0);
+        if (class_specific && !(x->needs & (VT_NEEDS_FORWARDS | VT_NEEDS_RELPROP)))
+            backward = fmax(backward, beyond);
+        else
+            forwards += beyond;
     }
     rq->cost += backward + forwards;
     if (rq->maps > rq->limits.maps_max) {
@@ -445,8 +446,9 @@ const char *vt_request_canonical(const vt_request *rq)
 size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t maps, size_t scratch)
 {
     const size_t input = 3 * info->image_h * info->image_w;
-    const size_t per_map = info->grid_h * info->grid_w * (sizeof(float) + sizeof(double)) + sizeof(vt_map) + 2048;
-    return vt_trace_bytes(info, needs) + maps * per_map + scratch + input * (sizeof(float) + 1) +
+    /* a map may have a value for each pixel; its metrics are taken per patch */
+    const size_t per_map = input / 3 * sizeof(float) + info->grid_h * info->grid_w * sizeof(double) + sizeof(vt_map) + 2048;
+    return vt_trace_bytes(info, needs, 1) + maps * per_map + scratch + input * (sizeof(float) + 1) +
            info->classes * 4 * sizeof(double) + ((size_t)1 << 20);
 }
 

@@ -107,7 +107,7 @@ static vt_status resolve_targets(run_state *s, vt_error *err)
                  : VT_OK;
 }
 
-static vt_status run_method(run_state *s, size_t m, size_t target, vt_error *err)
+static vt_status run_method(run_state *s, size_t m, size_t target, const float *dlogits, vt_error *err)
 {
     const vt_asked_method *asked = &s->rq->methods[m];
     const bool class_specific = (asked->explainer->yields & VT_YIELDS_CLASS_SPECIFIC) != 0;
@@ -115,6 +115,8 @@ static vt_status run_method(run_state *s, size_t m, size_t target, vt_error *err
     vt_ctx ctx = {.model = s->rq->model,
                   .info = s->info,
                   .trace = &s->trace,
+                  .input = s->input,
+                  .dlogits = class_specific ? dlogits : NULL,
                   .arena = s->arena,
                   .control = s->control,
                   .transform = s->result->has_image ? &s->result->transform : NULL,
@@ -166,14 +168,16 @@ static vt_status run_methods(run_state *s, int64_t *clock, vt_error *err)
     if (!dlogits || !ends || !starts)
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the targets");
     for (size_t t = 0; t < rounds; t++) {
-        if (backward) {
+        if (s->targets_count) {
+            memset(dlogits, 0, s->info->classes * sizeof *dlogits);
             dlogits[s->targets[t]] = 1.0f;
             if (rq->versus >= 0)
                 dlogits[rq->versus] = -1.0f;
+        }
+        if (backward) {
             const vt_status st = vt_backward(&s->trace, dlogits, s->control, err);
             if (st != VT_OK)
                 return st;
-            dlogits[s->targets[t]] = 0.0f;
             lap(&timing->backward, clock);
             vt_control_progress(s->control, "backward", t + 1, rounds);
         }
@@ -183,7 +187,7 @@ static vt_status run_methods(run_state *s, int64_t *clock, vt_error *err)
             vt_status st = vt_control_check(s->control, err);
             starts[m][t] = s->output.count;
             if (st == VT_OK)
-                st = run_method(s, m, t, err);
+                st = run_method(s, m, t, dlogits, err);
             if (st != VT_OK)
                 return st;
             ends[m][t] = s->output.count;

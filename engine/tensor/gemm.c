@@ -39,6 +39,33 @@ void vt_gemm(float *c, size_t ldc, const float *a, size_t lda, bool trans_a, con
                 (blasint)n, (blasint)k, alpha, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
 
+static void scale_rows64(double *c, size_t ldc, size_t m, size_t n, double beta)
+{
+    for (size_t i = 0; i < m; i++) {
+        double *row = c + i * ldc;
+        if (beta == 0.0)
+            memset(row, 0, n * sizeof *row);
+        else
+            for (size_t j = 0; j < n; j++)
+                row[j] *= beta;
+    }
+}
+
+void vt_gemm64(double *c, size_t ldc, const double *a, size_t lda, bool trans_a, const double *b, size_t ldb,
+               bool trans_b, size_t m, size_t n, size_t k, double alpha, double beta)
+{
+    if (m == 0 || n == 0)
+        return;
+    if (k == 0) {
+        scale_rows64(c, ldc, m, n, beta);
+        return;
+    }
+    assert(m <= INT_MAX && n <= INT_MAX && k <= INT_MAX && lda <= INT_MAX && ldb <= INT_MAX && ldc <= INT_MAX);
+    assert(ldc >= n && lda >= (trans_a ? m : k) && ldb >= (trans_b ? k : n));
+    cblas_dgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans, (blasint)m,
+                (blasint)n, (blasint)k, alpha, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+}
+
 void vt_gemm_set_threads(int threads)
 {
     openblas_set_num_threads(threads < 1 ? 1 : threads);

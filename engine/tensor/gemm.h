@@ -1,4 +1,4 @@
-/* Single-precision matrix products, row-major. One backend is linked (gemm.c: OpenBLAS); gemm_ref.c is the plain C
+/* Matrix products, row-major, in single and in double precision. One backend is linked (gemm.c: OpenBLAS); gemm_ref.c is the plain C
  * version that tests compare with. Thread-safe; uses as many threads as vt_set_blas_threads says (default 1). */
 #ifndef VT_TENSOR_GEMM_H
 #define VT_TENSOR_GEMM_H
@@ -12,6 +12,12 @@ void vt_gemm(float *c, size_t ldc, const float *a, size_t lda, bool trans_a, con
              size_t m, size_t n, size_t k, float alpha, float beta);
 void vt_gemm_ref(float *c, size_t ldc, const float *a, size_t lda, bool trans_a, const float *b, size_t ldb,
                  bool trans_b, size_t m, size_t n, size_t k, float alpha, float beta);
+
+/* The same in double, at half the speed: for methods whose rules divide by what is nearly zero. */
+void vt_gemm64(double *c, size_t ldc, const double *a, size_t lda, bool trans_a, const double *b, size_t ldb,
+               bool trans_b, size_t m, size_t n, size_t k, double alpha, double beta);
+void vt_gemm64_ref(double *c, size_t ldc, const double *a, size_t lda, bool trans_a, const double *b, size_t ldb,
+                   bool trans_b, size_t m, size_t n, size_t k, double alpha, double beta);
 
 void vt_gemm_set_threads(int threads);
 const char *vt_gemm_backend(void);     /* "openblas" */

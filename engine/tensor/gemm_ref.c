@@ -17,3 +17,16 @@ void vt_gemm_ref(float *c, size_t ldc, const float *a, size_t lda, bool trans_a,
         }
     }
 }
+
+void vt_gemm64_ref(double *c, size_t ldc, const double *a, size_t lda, bool trans_a, const double *b, size_t ldb,
+                   bool trans_b, size_t m, size_t n, size_t k, double alpha, double beta)
+{
+    for (size_t i = 0; i < m; i++) {
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0.0;
+            for (size_t p = 0; p < k; p++)
+                sum += (trans_a ? a[p * lda + i] : a[i * lda + p]) * (trans_b ? b[j * ldb + p] : b[p * ldb + j]);
+            c[i * ldc + j] = alpha * sum + (beta == 0.0 ? 0.0 : beta * c[i * ldc + j]);
+        }
+    }
+}

@@ -37,11 +37,13 @@ enum {
     VT_NEEDS_SCORE_GRAD = 1u << 5, /* dy/dS (L, H, T, T), S already scaled by 1/sqrt(d) */
     VT_NEEDS_BLOCK_GRAD = 1u << 6, /* dy/dz after every block */
     VT_NEEDS_INPUT_GRAD = 1u << 7, /* dy/d(normalised input) */
-    VT_NEEDS_RELPROP = 1u << 8,
-    VT_NEEDS_FORWARDS = 1u << 9, /* runs forwards of its own */
-    VT_NEEDS_RNG = 1u << 10
+    VT_NEEDS_RELPROP = 1u << 8,    /* runs backwards of its own on the trace: vt_relprop, vt_block_backward */
+    VT_NEEDS_FORWARDS = 1u << 9,   /* runs forwards of its own */
+    VT_NEEDS_RNG = 1u << 10,
+    VT_NEEDS_NORM_GRAD = 1u << 11 /* dy/d(output of norm1 and of norm2) of every block */
 };
-#define VT_NEEDS_BACKWARD (VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_BLOCK_GRAD | VT_NEEDS_INPUT_GRAD)
+#define VT_NEEDS_BACKWARD                                                                                              \
+    (VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_BLOCK_GRAD | VT_NEEDS_INPUT_GRAD | VT_NEEDS_NORM_GRAD)
 
 enum {
     VT_YIELDS_SIGNED = 1u << 0,
@@ -52,6 +54,7 @@ enum {
 
 typedef struct vt_explainer {
     const char *name, *title, *summary, *source; /* source: the paper and the reference code */
+    const char *notes; /* what a reader of its maps must know: limits, failed sanity checks; NULL = nothing */
     vt_family family;
     uint32_t needs, yields;
     uint32_t (*needs_of)(const void *params); /* the part of `needs` that these settled params read; NULL = all of it */

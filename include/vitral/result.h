@@ -55,7 +55,10 @@ typedef struct vt_map {
     bool show_values;
     const vt_metric_value *metrics;
     size_t metrics_count;
-    const char *const *notes; /* sentences */
+    const char *quality; /* "good", "not_converged"; NULL = the method does not judge itself */
+    bool has_delta;
+    double delta, delta_relative; /* sum of the map minus what it should be; |delta| / |what it should be|, NAN for 0 */
+    const char *const *notes;     /* sentences */
     size_t notes_count;
 } vt_map;
 

@@ -103,6 +103,7 @@ char *vts_json_methods(const vt_model_info *info, size_t *size)
         vts_write_key_text(&w, "title", m->title);
         vts_write_key_text(&w, "family", vt_family_name(m->family));
         vts_write_key_text(&w, "source", m->source);
+        vts_write_key_text(&w, "notes", m->notes);
         vts_write_key_text(&w, "summary", m->summary);
         vts_write_key_real(&w, "cost", default_cost(m, info));
         vts_write_key_bool(&w, "signed", m->yields & VT_YIELDS_SIGNED);

@@ -108,7 +108,7 @@ static void logits_of(const vt_model *model, const float *input, float logits[3]
     vt_error err = {0};
     vt_arena *arena;
     vt_trace trace;
-    const size_t bytes = vt_trace_bytes(vt_model_get_info(model), 0) + (1u << 20);
+    const size_t bytes = vt_trace_bytes(vt_model_get_info(model), 0, 1) + (1u << 20);
     ck_assert_int_eq(vt_arena_open(&arena, bytes, &err), VT_OK);
     ck_assert_msg(vt_trace_open(&trace, model, 0, arena, &err) == VT_OK, "%s", err.msg);
     ck_assert_msg(vt_forward(&trace, input, NULL, &err) == VT_OK, "%s", err.msg);

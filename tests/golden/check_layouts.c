@@ -103,7 +103,7 @@ START_TEST(read_as_timm_does)
     ck_assert_uint_eq(stored->count, 3 * info->image_h * info->image_w);
     float *input = malloc(stored->count * sizeof *input);
     ck_assert(input && vt_st_floats(stored, input, &err) == VT_OK);
-    ck_assert_int_eq(vt_arena_open(&arena, vt_trace_bytes(info, 0) + (1u << 20), &err), VT_OK);
+    ck_assert_int_eq(vt_arena_open(&arena, vt_trace_bytes(info, 0, 1) + (1u << 20), &err), VT_OK);
     ck_assert_msg(vt_trace_open(&trace, model, 0, arena, &err) == VT_OK, "%s", err.msg);
     ck_assert_msg(vt_forward(&trace, input, NULL, &err) == VT_OK, "%s", err.msg);
 

@@ -64,7 +64,7 @@ static void open_net(size_t k, uint32_t needs)
     vt_test_fill(w, info->classes, 99); /* gradient of a mixture: a versus is one of these */
     ck_assert_int_eq(vt_arena_open(&arena, (size_t)64 << 20, &err), VT_OK);
     ck_assert_msg(vt_trace_open(&trace, model, needs, arena, &err) == VT_OK, "%s: %s", nets[k].what, err.msg);
-    ck_assert_uint_le(vt_arena_used(arena), vt_trace_bytes(info, needs));
+    ck_assert_uint_le(vt_arena_used(arena), vt_trace_bytes(info, needs, 1));
     ck_assert_msg(vt_forward(&trace, image, NULL, &err) == VT_OK, "%s: %s", nets[k].what, err.msg);
 }
 
@@ -171,6 +171,103 @@ START_TEST(needs_do_not_change_values)
 }
 END_TEST
 
+/* Several pictures at once give what each gives alone. */
+START_TEST(a_batch_is_its_pictures)
+{
+    enum { N = 3 };
+    const uint32_t needs = VT_NEEDS_BACKWARD | VT_NEEDS_ATTN;
+    vt_error err = {0};
+    vt_trace batch;
+    open_net((size_t)_i, needs);
+    const size_t pixels = 3 * info->image_h * info->image_w, C = info->classes,
+                 htt = info->heads * info->tokens * info->tokens;
+    float *inputs = calloc(N * pixels, sizeof *inputs), *weights = calloc(N * C, sizeof *weights);
+    ck_assert(inputs && weights);
+    vt_test_fill(inputs, N * pixels, 7);
+    vt_test_fill(weights, N * C, 8);
+    ck_assert_int_eq(vt_trace_open_batch(&batch, model, needs, N, arena, &err), VT_OK);
+    ck_assert_int_eq(vt_forward(&batch, inputs, NULL, &err), VT_OK);
+    ck_assert_int_eq(vt_backward(&batch, weights, NULL, &err), VT_OK);
+    for (size_t k = 0; k < N; k++) {
+        ck_assert_int_eq(vt_forward(&trace, inputs + k * pixels, NULL, &err), VT_OK);
+        ck_assert_int_eq(vt_backward(&trace, weights + k * C, NULL, &err), VT_OK);
+        ck_assert_msg(vt_test_max_diff(batch.logits + k * C, trace.logits, C, 0) < 2e-6, "%s: logits of picture %zu",
+                      current, k);
+        ck_assert_msg(vt_test_max_diff(batch.input_grad + k * pixels, trace.input_grad, pixels, 0) < 1e-5,
+                      "%s: dx of picture %zu", current, k);
+        for (size_t l = 0; l < info->layers; l++)
+            ck_assert_msg(vt_test_max_diff(batch.attn_grad + l * batch.attn_grad_step + k * htt,
+                                           vt_trace_attn_grad(&trace, l), htt, 0) < 1e-5,
+                          "%s: dA of picture %zu, layer %zu", current, k, l);
+    }
+    free(inputs), free(weights);
+    close_net();
+}
+END_TEST
+
+/* A norm's beta is added to its output at every token: the gradients there sum to that of beta. */
+START_TEST(norm_gradients_match_a_nudged_beta)
+{
+    vt_error err = {0};
+    open_net((size_t)_i, VT_NEEDS_BACKWARD);
+    const size_t T = info->tokens, D = info->width;
+    ck_assert_int_eq(vt_backward(&trace, w, NULL, &err), VT_OK);
+    for (size_t l = 0; l < info->layers; l++)
+        for (int which = 1; which <= 2; which++) {
+            const vt_block_weights *b = &vt_model_weights(model)->blocks[l];
+            float *beta = (float *)(uintptr_t)(which == 1 ? b->norm1.beta : b->norm2.beta); /* the test's own bytes */
+            const float *grad = vt_trace_norm_grad(&trace, l, which);
+            double largest = 0.0, worst = 0.0;
+            for (size_t i = 0; i < D; i++) {
+                const float keep = beta[i];
+                double expect = 0.0, got = 0.0, step = 0.0;
+                for (size_t t = 0; t < T; t++)
+                    got += (double)grad[t * D + i];
+                for (int s = -1; s <= 1; s += 2) {
+                    double *logits = calloc(info->classes, sizeof *logits);
+                    ck_assert_ptr_nonnull(logits);
+                    beta[i] = keep + (float)s * 0.0009765625f;
+                    step += s * (double)beta[i];
+                    vt_reference_logits(logits, model, image, NULL);
+                    for (size_t c = 0; c < info->classes; c++)
+                        expect += s * (double)w[c] * logits[c];
+                    free(logits);
+                }
+                beta[i] = keep;
+                expect /= step;
+                largest = fmax(largest, fabs(expect));
+                worst = fmax(worst, fabs(expect - got));
+            }
+            ck_assert_msg(worst <= 1e-3 * largest + 1e-6, "%s: norm%d of block %zu: off by %g of %g", current, which, l,
+                          worst, largest);
+        }
+    close_net();
+}
+END_TEST
+
+START_TEST(relprop_leaves_the_trace_alone)
+{
+    vt_error err = {0};
+    open_net((size_t)_i, VT_NEEDS_BACKWARD | VT_NEEDS_RELPROP);
+    const size_t pixels = 3 * info->image_h * info->image_w, td = info->tokens * info->width;
+    const size_t htt = info->heads * info->tokens * info->tokens;
+    float *in = calloc(pixels, sizeof *in), *z0 = calloc(td, sizeof *z0), *ds = calloc(htt, sizeof *ds);
+    ck_assert(in && z0 && ds);
+    ck_assert_int_eq(vt_backward(&trace, w, NULL, &err), VT_OK);
+    memcpy(ds, vt_trace_score_grad(&trace, 0), htt * sizeof *ds);
+    const vt_mark mark = vt_arena_mark(arena);
+    ck_assert_int_eq(vt_relprop(&trace, w, VT_RULE_GRADIENT, in, z0, arena, NULL, &err), VT_OK);
+    ck_assert_uint_eq(vt_arena_mark(arena), mark);
+    ck_assert(memcmp(in, trace.input_grad, pixels * sizeof *in) == 0);
+    ck_assert(memcmp(z0, vt_trace_block_grad(&trace, 0), td * sizeof *z0) == 0);
+    ck_assert_int_eq(vt_relprop(&trace, w, VT_RULE_CP, in, NULL, arena, NULL, &err), VT_OK);
+    ck_assert(memcmp(in, trace.input_grad, pixels * sizeof *in) != 0);
+    ck_assert(memcmp(ds, vt_trace_score_grad(&trace, 0), htt * sizeof *ds) == 0);
+    free(in), free(z0), free(ds);
+    close_net();
+}
+END_TEST
+
 START_TEST(accessors_refuse_what_was_not_recorded)
 {
     open_net(0, VT_NEEDS_ATTN);
@@ -203,4 +300,7 @@ END_TEST
 VT_SUITE("pass", tcase_add_loop_test(tc, logits_match_the_double_net, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, gradients_match_central_differences, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, needs_do_not_change_values, 0, (int)VT_COUNT(nets));
+         tcase_add_loop_test(tc, a_batch_is_its_pictures, 0, (int)VT_COUNT(nets));
+         tcase_add_loop_test(tc, norm_gradients_match_a_nudged_beta, 0, (int)VT_COUNT(nets));
+         tcase_add_loop_test(tc, relprop_leaves_the_trace_alone, 0, (int)VT_COUNT(nets));
          tcase_add_test(tc, accessors_refuse_what_was_not_recorded); tcase_add_test(tc, passes_obey_cancel))

@@ -158,6 +158,32 @@ START_TEST(members_and_their_order)
 }
 END_TEST
 
+/* A method that judges its own map: present where it does, absent (above) where it does not; 0 / 0 is null. */
+START_TEST(quality_and_delta)
+{
+    map.quality = "not_converged";
+    json_t *j = explained(false), *m = json_array_get(json_object_get(j, "maps"), 0);
+    ck_assert_str_eq(json_string_value(json_object_get(m, "quality")), "not_converged");
+    ck_assert_ptr_null(json_object_get(m, "delta"));
+    json_decref(j);
+    map.has_delta = true;
+    map.delta = -0.0625;
+    map.delta_relative = 0.125;
+    j = explained(true);
+    m = json_array_get(json_object_get(j, "maps"), 0);
+    has_keys(m,
+             "method target versus layer head part channel query unit grid signed min max empty values overlay heatmap "
+             "quality delta delta_relative metrics curves params notes");
+    ck_assert_double_eq(json_real_value(json_object_get(m, "delta")), -0.0625);
+    ck_assert_double_eq(json_real_value(json_object_get(m, "delta_relative")), 0.125);
+    json_decref(j);
+    map.delta_relative = (double)NAN;
+    j = explained(false);
+    ck_assert(json_is_null(json_object_get(json_array_get(json_object_get(j, "maps"), 0), "delta_relative")));
+    json_decref(j);
+}
+END_TEST
+
 START_TEST(geometry_is_width_first_and_grid_is_rows_first)
 {
     json_t *j = explained(false), *t = json_object_get(json_object_get(j, "image"), "transform"), *other;
@@ -317,7 +343,7 @@ START_TEST(headers_of_a_prediction)
 END_TEST
 
 VT_SUITE("answer", tcase_add_checked_fixture(tc, setup, NULL); tcase_add_test(tc, members_and_their_order);
-         tcase_add_test(tc, geometry_is_width_first_and_grid_is_rows_first);
+         tcase_add_test(tc, quality_and_delta); tcase_add_test(tc, geometry_is_width_first_and_grid_is_rows_first);
          tcase_add_test(tc, values_come_back_as_the_same_floats); tcase_add_test(tc, parameters_keep_their_types);
          tcase_add_test(tc, what_is_not_there_is_null_or_absent); tcase_add_test(tc, no_picture_no_probability);
          tcase_add_test(tc, pictures_are_base64_and_pretty_says_the_same);

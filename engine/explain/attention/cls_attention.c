@@ -41,6 +41,8 @@ const vt_explainer vt_explainer_cls_attention = {
     .title = "Class-token attention",
     .summary = "What the class token looks at in each layer and head. The same maps for every class.",
     .source = "Dosovitskiy et al. 2021 (arXiv 2010.11929); Caron et al. 2021 (arXiv 2104.14294)",
+    .notes =
+        "Not class-specific. Attention is not a share of the score; tokens of high norm can draw it without evidence.",
     .family = VT_FAMILY_ATTENTION,
     .needs = VT_NEEDS_ATTN,
     .params = params,

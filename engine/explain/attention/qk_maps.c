@@ -137,6 +137,7 @@ const vt_explainer vt_explainer_qk_maps = {
     .title = "Query and key channels",
     .summary = "Single channels of queries, keys or values over the patches: what is looked for and what is offered.",
     .source = "Gildenblat 2020, Exploring Explainability for Vision Transformers (activations inside the transformer)",
+    .notes = "Not class-specific: a look inside, not an attribution.",
     .family = VT_FAMILY_ATTENTION,
     .needs = VT_NEEDS_QK | VT_NEEDS_V,
     .needs_of = needs_of,

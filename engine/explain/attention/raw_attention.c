@@ -66,6 +66,8 @@ const vt_explainer vt_explainer_raw_attention = {
     .summary = "What one token, or one point of the picture, looks at in a layer. The same map for every class.",
     .source =
         "Dosovitskiy et al. 2021 (arXiv 2010.11929); hila-chefer/Transformer-Explainability (last-layer attention)",
+    .notes =
+        "Not class-specific. Attention is not a share of the score; tokens of high norm can draw it without evidence.",
     .family = VT_FAMILY_ATTENTION,
     .needs = VT_NEEDS_ATTN,
     .params = params,

@@ -141,6 +141,7 @@ const vt_explainer vt_explainer_rollout = {
     .summary =
         "Follows attention through all layers, from the class token down to the patches. The same map for every class.",
     .source = "Abnar and Zuidema 2020 (arXiv 2005.00928); compat: jacobgil/vit-explain",
+    .notes = "Not class-specific: it shows where information could come from, not what speaks for a class.",
     .family = VT_FAMILY_ATTENTION,
     .needs = VT_NEEDS_ATTN,
     .params = params,

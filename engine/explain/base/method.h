@@ -15,6 +15,8 @@ struct vt_ctx {
     const vt_model *model;
     const vt_model_info *info;
     const vt_trace *trace;
+    const float *input;   /* (3, image_h, image_w): what went in, normalised */
+    const float *dlogits; /* (C): +1 at target, -1 at versus; NULL for methods that are not class-specific */
     vt_arena *arena;
     vt_control *control;
     const vt_transform *transform;    /* NULL without a picture */

@@ -1,0 +1,36 @@
+/* LayerCAM: activations weighted at each patch by the positive part of the gradient there. Methods 7. */
+#include "engine/explain/gradient/cam.h"
+
+static vt_status formula(double *map, vt_cam *cam, vt_error *err)
+{
+    (void)err;
+    for (size_t i = 0; i < cam->n; i++)
+        for (size_t k = 0; k < cam->D; k++) {
+            const double g = (double)cam->g[i * cam->D + k];
+            map[i] += g > 0.0 ? g * (double)cam->x[i * cam->D + k] : 0.0;
+        }
+    return VT_OK;
+}
+
+static vt_status run(vt_ctx *ctx, const void *params, vt_output *out, vt_error *err)
+{
+    return vt_cam_run(ctx, params, out, formula, true, err);
+}
+
+const vt_explainer vt_explainer_layercam = {
+    .name = "layercam",
+    .title = "LayerCAM",
+    .summary = "Activations weighted at each patch by the positive part of the gradient: finer in early layers.",
+    .source = "Jiang et al. 2021 (LayerCAM, IEEE TIP); jacobgil/pytorch-grad-cam",
+    .family = VT_FAMILY_GRADIENT,
+    .needs = VT_CAM_NEEDS,
+    .yields = VT_YIELDS_CLASS_SPECIFIC,
+    .needs_of = vt_cam_needs_of,
+    .params = vt_cam_rows,
+    .params_count = VT_CAM_PARAMS,
+    .params_size = sizeof(vt_cam_params),
+    .cost = vt_cost_backward,
+    .maps = vt_maps_one,
+    .scratch = vt_cam_scratch,
+    .run = run,
+};

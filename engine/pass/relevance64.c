@@ -1,0 +1,356 @@
+/* The walk down: gradient and relevance of one block after the other, from what the forward kept (relevance64_forward.c).
+ *
+ * Each matrix of weights is widened when its turn comes, so memory for them is one matrix and not a net. With a
+ * class-token readout only the first row(s) carry anything above the last attention: `rows` saves the rest. Both walks
+ * pass the same layers, so they share the widened weights. */
+#include "engine/pass/relevance64.h"
+
+#include "engine/layers/layers64.h"
+#include "engine/tensor/gemm.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- from the logits to the last block's output ---- */
+
+/* out (D) += relevance r of logit x w + bias: no other class sends any. */
+static void head_relevance(double *out, const double *x, const float *w, double r, size_t D)
+{
+    double z = 0.0;
+    for (size_t i = 0; i < D; i++)
+        z += fmax(x[i] * (double)w[i], 0.0);
+    vt_lrp_share(&r, &r, &z, 1);
+    for (size_t i = 0; i < D; i++)
+        out[i] += fmax(x[i] * (double)w[i], 0.0) * r;
+}
+
+/* Row of the class that reads x: relevance of x (T rows: row `token` only). */
+static void select_token(double *relevance, const double *z_norm, const vt_head_weights *head, size_t token, int class,
+                         double r, size_t D)
+{
+    double *row = relevance + token * D;
+    const double *x = z_norm + token * D;
+    head_relevance(row, x, head->w + (size_t) class * D, r, D);
+    for (size_t i = 0; i < D; i++) {
+        double s;
+        vt_lrp_share(&s, row + i, x + i, 1);
+        row[i] = x[i] * s;
+    }
+}
+
+/* The readout is a vector of its own: fc_norm passes, a mean shares by its parts. */
+static void select_pooled(const vt_relevance64 *r, double *relevance, int class)
+{
+    double *at = r->s; /* (D) */
+    memset(at, 0, r->D * sizeof *at);
+    head_relevance(at, r->features, r->weights->head.w + (size_t) class * r->D, 1.0, r->D);
+    vt_lrp_share(at, at, r->pooled, r->D);
+    if (r->info->pool == VT_POOL_TOKEN) {
+        for (size_t i = 0; i < r->D; i++)
+            relevance[i] = r->z_norm[i] * at[i];
+        return;
+    }
+    for (size_t t = r->info->prefix; t < r->T; t++)
+        for (size_t i = 0; i < r->D; i++)
+            relevance[t * r->D + i] = r->z_norm[t * r->D + i] / (double)r->P * at[i];
+}
+
+/* out (D) = share * sum_c dlogits_c w_c */
+static void head_gradient(double *out, const float *w, const float *dlogits, double share, size_t C, size_t D)
+{
+    memset(out, 0, D * sizeof *out);
+    for (size_t c = 0; c < C; c++)
+        for (size_t i = 0; dlogits[c] != 0.0f && i < D; i++)
+            out[i] += share * (double)dlogits[c] * (double)w[c * D + i];
+}
+
+static void seed_gradient(vt_relevance64 *r, const float *dlogits)
+{
+    const vt_weights *w = r->weights;
+    const vt_model_info *info = r->info;
+    const size_t T = r->T, D = r->D, C = info->classes;
+    double *dnorm = r->g_tmp, *first = r->s; /* (T, D), (D) */
+
+    memset(r->g, 0, T * D * sizeof *r->g);
+    memset(dnorm, 0, T * D * sizeof *dnorm);
+    head_gradient(first, w->head.w, dlogits, w->head_dist.w ? 0.5 : 1.0, C, D);
+    if (w->fc_norm.gamma) {
+        double *through = r->tmp; /* (D) */
+        memset(through, 0, D * sizeof *through);
+        vt_layernorm64_forward(r->norm, r->mean, r->rstd, r->pooled, w->fc_norm.gamma, w->fc_norm.beta,
+                               (double)info->norm_eps, 1, D);
+        vt_layernorm64_backward(through, first, r->pooled, w->fc_norm.gamma, r->mean, r->rstd, 1, D);
+        memcpy(first, through, D * sizeof *first);
+    }
+    if (info->pool == VT_POOL_TOKEN) {
+        memcpy(dnorm, first, D * sizeof *dnorm);
+        if (w->head_dist.w)
+            head_gradient(dnorm + D, w->head_dist.w, dlogits, 0.5, C, D);
+    } else {
+        for (size_t t = info->prefix; t < T; t++)
+            for (size_t i = 0; i < D; i++)
+                dnorm[t * D + i] = first[i] / (double)r->P;
+    }
+    if (!w->norm.gamma) {
+        memcpy(r->g, dnorm, T * D * sizeof *dnorm);
+        return;
+    }
+    const double *z = r->z + (r->L - r->plan.lowest) * T * D; /* (T, D) */
+    vt_layernorm64_forward(r->norm, r->mean, r->rstd, z, w->norm.gamma, w->norm.beta, (double)info->norm_eps, T, D);
+    vt_layernorm64_backward(r->g, dnorm, z, w->norm.gamma, r->mean, r->rstd, T, D);
+}
+
+void vt_relevance64_seed(vt_relevance64 *r, const int *classes, const float *dlogits)
+{
+    const vt_weights *w = r->weights;
+    const size_t T = r->T, D = r->D;
+
+    r->rows = r->info->pool == VT_POOL_AVG ? T : w->head_dist.w ? 2 : 1;
+    for (size_t k = 0; k < r->plan.seeds; k++) {
+        memset(r->relevance[k], 0, T * D * sizeof(double));
+        if (w->head_dist.w) {
+            select_token(r->relevance[k], r->z_norm, &w->head, 0, classes[k], 0.5, D);
+            select_token(r->relevance[k], r->z_norm, &w->head_dist, 1, classes[k], 0.5, D);
+        } else {
+            select_pooled(r, r->relevance[k], classes[k]);
+        }
+    }
+    if (r->plan.gradient)
+        seed_gradient(r, dlogits);
+}
+
+/* ---- one block ---- */
+
+/* Widens w (O, I) and makes the positive sums of its layer for x (rows, I), xw (rows, O). */
+static void load_linear(vt_relevance64 *r, const float *w, const double *x, const double *xw, size_t rows, size_t I,
+                        size_t O)
+{
+    vt_widen64(r->w, w, O * I);
+    vt_absolute64(r->w_abs, r->w, O * I);
+    vt_lrp_linear_sum(r->sum, r->x_abs, x, xw, r->w_abs, rows, I, O);
+}
+
+static void linear_relevance(vt_relevance64 *r, double *r_in, const double *r_out, const double *x, size_t rows,
+                             size_t I, size_t O)
+{
+    vt_lrp_linear(r_in, r->s, r->tmp, r_out, r->sum, x, r->x_abs, r->w, r->w_abs, rows, I, O);
+}
+
+/* dx (rows, I) = dout (rows, O) w, with the widened weights. */
+static void linear_gradient(const vt_relevance64 *r, double *dx, const double *dout, size_t rows, size_t I, size_t O)
+{
+    vt_gemm64(dx, I, dout, O, false, r->w, I, false, rows, I, O, 1.0, 0.0);
+}
+
+static void normalise(vt_relevance64 *r, const double *x, const vt_norm_weights *norm, size_t rows)
+{
+    vt_layernorm64_forward(r->norm, r->mean, r->rstd, x, norm->gamma, norm->beta, (double)r->info->norm_eps, rows,
+                           r->D);
+}
+
+static void mlp_down(vt_relevance64 *r, const vt_block_weights *w, const vt_kept64 *kept)
+{
+    const size_t rows = r->rows, D = r->D, M = r->M;
+
+    vt_affine64(r->branch, kept->fc2, w->fc2_b, w->ls2, rows, D);
+    for (size_t k = 0; k < r->plan.seeds; k++)
+        vt_lrp_add(r->r1[k], r->r2[k], r->relevance[k], kept->z_mid, r->branch, rows * D);
+
+    load_linear(r, w->fc2_w, kept->act, kept->fc2, rows, M, D);
+    for (size_t k = 0; k < r->plan.seeds; k++)
+        linear_relevance(r, r->wide[k], r->r2[k], kept->act, rows, M, D);
+    if (r->plan.gradient) {
+        vt_affine64(r->g_tmp, r->g, NULL, w->ls2, rows, D);
+        linear_gradient(r, r->g_wide, r->g_tmp, rows, M, D);
+        vt_affine64(r->tmp, kept->fc1, w->fc1_b, NULL, rows, M);
+        vt_gelu64_backward(r->g_wide, r->g_wide, r->tmp, rows * M, (int)r->info->activation);
+    }
+
+    normalise(r, kept->z_mid, &w->norm2, rows);
+    load_linear(r, w->fc1_w, r->norm, kept->fc1, rows, D, M);
+    for (size_t k = 0; k < r->plan.seeds; k++) {
+        linear_relevance(r, r->r2[k], r->wide[k], r->norm, rows, D, M);
+        vt_lrp_clone(r->relevance[k], r->r1[k], r->r2[k], kept->z_mid, rows * D);
+    }
+    if (r->plan.gradient) {
+        linear_gradient(r, r->g_tmp, r->g_wide, rows, D, M);
+        vt_layernorm64_backward(r->g, r->g_tmp, kept->z_mid, w->norm2.gamma, r->mean, r->rstd, rows, D);
+    }
+}
+
+static void clear_rows(double *x, size_t rows, size_t T, size_t width, size_t stride)
+{
+    for (size_t t = rows; t < T; t++)
+        memset(x + t * stride, 0, width * sizeof *x);
+}
+
+/* cam of head h from s (rows, D), the relevance for each unit of the heads' output; with `below` also the relevance of
+ * q, k and v, without the factor q, k and v themselves. */
+static void head_relevance_down(vt_relevance64 *r, size_t h, size_t k, bool below)
+{
+    const size_t rows = r->rows, T = r->T, D = r->D, d = r->d;
+    const double *q = r->qkv_b + h * d, *key = q + D, *v = key + D, *s = r->r2[k] + h * d;
+    double *rq = r->wide[k] + h * d, *rk = rq + D, *rv = rk + D; /* (T, d), rows 3D apart */
+    double *cam = r->cam + h * T * T, *pair = r->pair;           /* (T, T) */
+
+    vt_gemm64(pair, T, s, D, false, v, 3 * D, true, rows, T, d, 0.5, 0.0);
+    for (size_t i = 0; i < rows * T; i++)
+        pair[i] *= r->attn[i];
+    for (size_t i = 0; i < rows * T; i++)
+        cam[i] = k == 0 ? pair[i] : cam[i] - pair[i];
+    if (!below)
+        return;
+    vt_gemm64(rv, 3 * D, r->attn, T, true, s, D, false, T, d, rows, 0.5, 0.0);
+    vt_lrp_share(pair, pair, r->score, rows * T);
+    vt_gemm64(rq, 3 * D, pair, T, false, key, 3 * D, false, rows, d, T, 0.5, 0.0);
+    clear_rows(rq, rows, T, d, 3 * D);
+    vt_gemm64(rk, 3 * D, pair, T, true, q, 3 * D, false, T, d, rows, 0.5, 0.0);
+}
+
+/* dattn of head h from dout (rows, D); with `below` also dy/d(q, k, v) into g_wide (T, 3D). */
+static void head_gradient_down(vt_relevance64 *r, size_t h, const double *dout, bool below)
+{
+    const size_t rows = r->rows, T = r->T, D = r->D, d = r->d;
+    const double scale = 1.0 / sqrt((double)d);
+    const double *q = r->qkv_b + h * d, *key = q + D, *v = key + D, *g = dout + h * d;
+    double *dq = r->g_wide + h * d, *dk = dq + D, *dv = dk + D;
+    double *da = r->dattn + h * T * T, *ds = r->pair; /* (T, T) */
+
+    vt_gemm64(da, T, g, D, false, v, 3 * D, true, rows, T, d, 1.0, 0.0);
+    clear_rows(da, rows, T, T, T);
+    if (!below)
+        return;
+    vt_softmax64_backward(ds, da, r->attn, rows, T);
+    vt_gemm64(dq, 3 * D, ds, T, false, key, 3 * D, false, rows, d, T, scale, 0.0);
+    clear_rows(dq, rows, T, d, 3 * D);
+    vt_gemm64(dk, 3 * D, ds, T, true, q, 3 * D, false, T, d, rows, scale, 0.0);
+    vt_gemm64(dv, 3 * D, r->attn, T, true, g, D, false, T, d, rows, 1.0, 0.0);
+}
+
+static void heads_down(vt_relevance64 *r, const double *dout, bool below)
+{
+    const size_t rows = r->rows, T = r->T, D = r->D, d = r->d;
+
+    for (size_t h = 0; h < r->H; h++) {
+        const double *q = r->qkv_b + h * d, *key = q + D;
+        vt_gemm64(r->score, T, q, 3 * D, false, key, 3 * D, true, rows, T, d, 1.0, 0.0);
+        vt_softmax64_forward(r->attn, r->score, 1.0 / sqrt((double)d), rows, T);
+        for (size_t k = 0; k < r->plan.seeds; k++)
+            head_relevance_down(r, h, k, below);
+        clear_rows(r->cam + h * T * T, rows, T, T, T);
+        if (r->plan.gradient)
+            head_gradient_down(r, h, dout, below);
+    }
+}
+
+static void attention_down(vt_relevance64 *r, const vt_block_weights *w, const vt_kept64 *kept, bool below)
+{
+    const size_t rows = r->rows, T = r->T, D = r->D;
+    double *dout = r->branch; /* (rows, D): free after the sums */
+
+    vt_affine64(r->branch, kept->proj, w->proj_b, w->ls1, rows, D);
+    for (size_t k = 0; k < r->plan.seeds; k++)
+        vt_lrp_add(r->r1[k], r->r2[k], r->relevance[k], kept->z_in, r->branch, rows * D);
+
+    load_linear(r, w->proj_w, kept->out, kept->proj, rows, D, D);
+    for (size_t k = 0; k < r->plan.seeds; k++) {
+        linear_relevance(r, r->wide[k], r->r2[k], kept->out, rows, D, D);
+        vt_lrp_share(r->r2[k], r->wide[k], kept->out, rows * D);
+    }
+    if (r->plan.gradient) {
+        vt_affine64(r->g_tmp, r->g, NULL, w->ls1, rows, D);
+        linear_gradient(r, dout, r->g_tmp, rows, D, D);
+    }
+    vt_affine64(r->qkv_b, kept->qkv, w->qkv_b, NULL, T, 3 * D);
+    heads_down(r, dout, below);
+    if (!below)
+        return;
+
+    normalise(r, kept->z_in, &w->norm1, T);
+    load_linear(r, w->qkv_w, r->norm, kept->qkv, T, D, 3 * D);
+    for (size_t k = 0; k < r->plan.seeds; k++) {
+        for (size_t i = 0; i < T * 3 * D; i++)
+            r->wide[k][i] *= r->qkv_b[i];
+        linear_relevance(r, r->r2[k], r->wide[k], r->norm, T, D, 3 * D);
+        clear_rows(r->r1[k], rows, T, D, D);
+        vt_lrp_clone(r->relevance[k], r->r1[k], r->r2[k], kept->z_in, T * D);
+    }
+    if (r->plan.gradient) {
+        linear_gradient(r, r->g_tmp, r->g_wide, T, D, 3 * D);
+        vt_layernorm64_backward(r->g, r->g_tmp, kept->z_in, w->norm1.gamma, r->mean, r->rstd, T, D);
+    }
+    r->rows = T;
+}
+
+vt_status vt_relevance64_block(vt_relevance64 *r, size_t layer, vt_control *control, vt_error *err)
+{
+    const vt_block_weights *w = &r->weights->blocks[layer];
+    const vt_kept64 kept = vt_relevance64_kept(r, layer);
+    const vt_status st = vt_control_check(control, err);
+    if (st != VT_OK)
+        return st;
+    mlp_down(r, w, &kept);
+    attention_down(r, w, &kept, layer > r->plan.lowest || r->plan.below);
+    return VT_OK;
+}
+
+/* ---- to the pixels ---- */
+
+/* Relevance (P, D) of the patches' embeddings: the positions take their share of z_0. The rule's totals run over all
+ * rows that have a position. */
+static void leave_positions(vt_relevance64 *r, double *patches)
+{
+    const vt_weights *w = r->weights;
+    const size_t D = r->D, P = r->P, front = w->prefix_pos_count * D, n = front + P * D;
+    double *token = r->x_abs, *pos = r->sum, *mine = r->s, *theirs = r->tmp, *all = r->wide[0]; /* (n) each */
+
+    vt_widen64(token, w->prefix_tokens, front);
+    vt_affine64(token + front, r->embed, w->patch_b, NULL, P, D);
+    vt_widen64(pos, w->prefix_pos, front);
+    vt_widen64(pos + front, w->patch_pos, P * D);
+    for (size_t k = 0; k < r->plan.seeds; k++) {
+        memcpy(all, r->relevance[k], front * sizeof *all);
+        memcpy(all + front, r->relevance[k] + r->info->prefix * D, P * D * sizeof *all);
+        vt_lrp_add(mine, theirs, all, token, pos, n);
+        for (size_t i = 0; i < P * D; i++)
+            patches[i] = k == 0 ? mine[front + i] : patches[i] - mine[front + i];
+    }
+}
+
+bool vt_relevance64_pixels(vt_relevance64 *r, const float *input, double *map)
+{
+    const vt_model_info *info = r->info;
+    const size_t D = r->D, P = r->P, K = r->K, ph = info->patch_h, pw = info->patch_w;
+    const size_t size = info->image_h * info->image_w;
+    double *s = r->r1[0], *plain = r->pixels, *sizes = r->pixels + P * K; /* (P, D), (P, K): s w, (P, K): s |w| */
+    double low = (double)input[0], high = low;
+
+    memset(map, 0, size * sizeof *map);
+    for (size_t i = 1; i < 3 * size; i++) {
+        low = fmin(low, (double)input[i]);
+        high = fmax(high, (double)input[i]);
+    }
+    if (low == high)
+        return false;
+    leave_positions(r, s);
+    vt_widen64(r->w, r->weights->patch_w, D * K);
+    vt_absolute64(r->w_abs, r->w, D * K);
+    for (size_t o = 0; o < D; o++) {
+        double up = 0.0, down = 0.0;
+        for (size_t i = 0; i < K; i++) {
+            up += fmax(r->w[o * K + i], 0.0);
+            down += fmin(r->w[o * K + i], 0.0);
+        }
+        for (size_t p = 0; p < P; p++) /* every pixel adds at least 0 here, so that nothing is divided by zero */
+            s[p * D + o] /= r->embed[p * D + o] - low * up - high * down + 1e-9;
+    }
+    vt_gemm64(plain, K, s, D, false, r->w, K, false, P, K, D, 1.0, 0.0);
+    vt_gemm64(sizes, K, s, D, false, r->w_abs, K, false, P, K, D, 1.0, 0.0);
+    for (size_t p = 0; p < P; p++)
+        for (size_t i = 0; i < K; i++) {
+            const size_t y = p / info->grid_w * ph + i % (ph * pw) / pw, x = p % info->grid_w * pw + i % pw;
+            const double up = 0.5 * (plain[p * K + i] + sizes[p * K + i]), down = plain[p * K + i] - up;
+            map[y * info->image_w + x] += r->patches[p * K + i] * plain[p * K + i] - low * up - high * down;
+        }
+    return true;
+}

@@ -1,0 +1,85 @@
+/* Forward, backward and relevance (LRP by the rules of Chefer et al. 2021, methods.md 6a and 23.2) in double, block by
+ * block from the top: after each block its attention relevance and attention gradient can be read, and nothing of the
+ * blocks above is kept. Independent of the float32 trace, since the rules amplify what float32 rounds away.
+ *
+ * Beyond the reference, by the same rules: a distilled net's two heads get half of the seed each; the mean over the
+ * patch tokens shares by their parts of it; LayerScale belongs to its branch; norm_pre and fc_norm let relevance pass,
+ * as every norm does. Positions get their share of an embedding only where they were added. */
+#ifndef VT_PASS_RELEVANCE64_H
+#define VT_PASS_RELEVANCE64_H
+
+#include <stdbool.h>
+
+#include "engine/model/model.h"
+#include "vitral/arena.h"
+#include "vitral/control.h"
+
+enum { VT_RELEVANCE_SEEDS = 2 };
+
+typedef struct vt_relevance64_plan {
+    size_t lowest; /* last block that will be looked at */
+    bool below;    /* relevance also at the input of block `lowest` */
+    bool gradient; /* attention gradients too */
+    size_t seeds;  /* 1, or 2: relevance of the second class is subtracted from that of the first */
+} vt_relevance64_plan;
+
+typedef struct vt_relevance64 {
+    const vt_model_info *info;
+    const vt_weights *weights;
+    vt_relevance64_plan plan;
+    size_t L, T, D, H, d, M, P, K; /* layers, tokens, width, heads, width of a head, MLP width, patches, 3 ph pw */
+
+    /* results of the last vt_relevance64_block */
+    double *cam;                           /* (H, T, T): relevance of the attention */
+    double *dattn;                         /* (H, T, T): dy/dA; NULL without gradient */
+    double *relevance[VT_RELEVANCE_SEEDS]; /* (T, D), per seed: at the block's input, where it was asked for */
+
+    /* the forward, for blocks plan.lowest ... L - 1; those below share the place of the lowest. x w^T is without bias. */
+    double *z;                 /* (kept + 1, T, D): input of each block; the last block's output */
+    double *z_mid;             /* (kept, T, D) */
+    double *qkv, *out, *proj;  /* (kept, T, 3D): x w^T; (kept, T, D): heads side by side; (kept, T, D): x w^T */
+    double *fc1, *act, *fc2;   /* (kept, T, M): x w^T; (kept, T, M): after the activation; (kept, T, D): x w^T */
+    double *embed;             /* (P, D): x w^T of the patches */
+    double *z_pre;             /* (T, D): before norm_pre */
+    double *z_norm;            /* (T, D): after the final norm */
+    double *pooled, *features; /* (D), (D): what is read, before and after fc_norm */
+
+    /* scratch */
+    double *w, *w_abs;             /* one matrix of weights, and without signs */
+    double *mean, *rstd;           /* (T) */
+    double *norm, *branch, *qkv_b; /* (T, D), (T, D), (T, 3D) */
+    double *x_abs, *sum, *s, *tmp; /* (T, max(M, 3D)) each */
+    double *r1[VT_RELEVANCE_SEEDS], *r2[VT_RELEVANCE_SEEDS], *wide[VT_RELEVANCE_SEEDS]; /* (T, D) twice, (T, max) */
+    double *g, *g_tmp, *g_wide;  /* (T, D), (T, D), (T, max(M, 3D)): NULL without gradient */
+    double *score, *attn, *pair; /* (T, T) */
+    double *patches, *pixels;    /* (P, K): the input; (2, P, K): scratch of the way to the pixels */
+    size_t rows;                 /* leading rows of relevance and g that can be non-zero */
+} vt_relevance64;
+
+/* What is kept of one block. */
+typedef struct vt_kept64 {
+    double *z_in, *z_mid, *z_out; /* (T, D) */
+    double *qkv, *out, *proj, *fc1, *act, *fc2;
+} vt_kept64;
+vt_kept64 vt_relevance64_kept(const vt_relevance64 *r, size_t layer);
+
+/* Takes all from the arena. VT_E_NOMEM. */
+VT_MUST_USE vt_status vt_relevance64_open(vt_relevance64 *r, const vt_model *model, const vt_relevance64_plan *plan,
+                                          vt_arena *arena, vt_error *err);
+size_t vt_relevance64_bytes(const vt_model_info *info, const vt_relevance64_plan *plan);
+
+/* input: (3, image_h, image_w), normalised. VT_E_CANCELLED, VT_E_DEADLINE. */
+VT_MUST_USE vt_status vt_relevance64_forward(vt_relevance64 *r, const float *input, vt_control *control, vt_error *err);
+
+/* Starts at the logits: relevance 1 at classes[k] for seed k; gradient of sum dlogits_c y_c (NULL without gradient). */
+void vt_relevance64_seed(vt_relevance64 *r, const int *classes, const float *dlogits);
+
+/* The next block down; layer L - 1 first, then one after the other down to plan.lowest. VT_E_CANCELLED, VT_E_DEADLINE. */
+VT_MUST_USE vt_status vt_relevance64_block(vt_relevance64 *r, size_t layer, vt_control *control, vt_error *err);
+
+/* After block 0 with plan.below: relevance of the pixels (image_h, image_w), summed over the channels, by the z^B rule with
+ * the smallest and largest value of the input as bounds. False, and zeros, when the input is the same everywhere: the rule
+ * has nothing to tell apart then. */
+bool vt_relevance64_pixels(vt_relevance64 *r, const float *input, double *map);
+
+#endif

@@ -1,0 +1,242 @@
+/* The forward of relevance64.h, in double throughout, and where it leaves what the walk down needs.
+ *
+ * Products with weights are kept without their bias: that is what the linear rule wants, and the rest is one addition
+ * away. Attention is not kept but made again, for L (H, T, T) in double would be most of the memory. */
+#include "engine/pass/relevance64.h"
+
+#include "engine/layers/layers64.h"
+#include "engine/tensor/gemm.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- memory: one block, cut by one list ---- */
+
+typedef struct cutter {
+    double *base; /* NULL: only counts */
+    size_t used;
+} cutter;
+
+static double *cut(cutter *c, size_t n)
+{
+    double *at = c->base ? c->base + c->used : NULL;
+    c->used += (n + 7) / 8 * 8;
+    return at;
+}
+
+static void place(vt_relevance64 *r, cutter *c)
+{
+    const vt_relevance64_plan *plan = &r->plan;
+    const size_t T = r->T, D = r->D, M = r->M, td = T * D, tm = T * M, n = r->L - plan->lowest;
+    const size_t width = M > 3 * D ? M : 3 * D, tw = T * width;
+    size_t weights = width * D;
+    if (weights < r->K * D)
+        weights = r->K * D;
+
+    r->z = cut(c, (n + 1) * td);
+    r->z_mid = cut(c, n * td);
+    r->qkv = cut(c, n * 3 * td);
+    r->out = cut(c, n * td);
+    r->proj = cut(c, n * td);
+    r->fc1 = cut(c, n * tm);
+    r->act = cut(c, n * tm);
+    r->fc2 = cut(c, n * td);
+    r->embed = cut(c, r->P * D);
+    r->z_pre = cut(c, td);
+    r->z_norm = cut(c, td);
+    r->pooled = cut(c, D);
+    r->features = cut(c, D);
+
+    r->cam = cut(c, r->H * T * T);
+    r->dattn = plan->gradient ? cut(c, r->H * T * T) : NULL;
+    r->w = cut(c, weights);
+    r->w_abs = cut(c, weights);
+    r->mean = cut(c, T);
+    r->rstd = cut(c, T);
+    r->norm = cut(c, td);
+    r->branch = cut(c, td);
+    r->qkv_b = cut(c, 3 * td);
+    r->x_abs = cut(c, tw);
+    r->sum = cut(c, tw);
+    r->s = cut(c, tw);
+    r->tmp = cut(c, tw);
+    for (size_t k = 0; k < plan->seeds; k++) {
+        r->relevance[k] = cut(c, td);
+        r->r1[k] = cut(c, td);
+        r->r2[k] = cut(c, td);
+        r->wide[k] = cut(c, tw);
+    }
+    if (plan->gradient) {
+        r->g = cut(c, td);
+        r->g_tmp = cut(c, td);
+        r->g_wide = cut(c, tw);
+    }
+    r->score = cut(c, T * T);
+    r->attn = cut(c, T * T);
+    r->pair = cut(c, T * T);
+    r->patches = cut(c, r->P * r->K);
+    if (plan->below)
+        r->pixels = cut(c, 2 * r->P * r->K);
+}
+
+static vt_relevance64 measure(const vt_model_info *info, const vt_relevance64_plan *plan)
+{
+    return (vt_relevance64){.info = info,
+                            .plan = *plan,
+                            .L = info->layers,
+                            .T = info->tokens,
+                            .D = info->width,
+                            .H = info->heads,
+                            .d = info->head_dim,
+                            .M = info->mlp_width,
+                            .P = info->grid_h * info->grid_w,
+                            .K = 3 * info->patch_h * info->patch_w};
+}
+
+size_t vt_relevance64_bytes(const vt_model_info *info, const vt_relevance64_plan *plan)
+{
+    vt_relevance64 r = measure(info, plan);
+    cutter c = {NULL, 0};
+    place(&r, &c);
+    return c.used * sizeof(double) + 1024; /* of the arena's own: alignment, red zone */
+}
+
+vt_status vt_relevance64_open(vt_relevance64 *r, const vt_model *model, const vt_relevance64_plan *plan,
+                              vt_arena *arena, vt_error *err)
+{
+    cutter c = {NULL, 0};
+    *r = measure(vt_model_get_info(model), plan);
+    r->weights = vt_model_weights(model);
+    if (!r->weights->head.w || plan->seeds < 1 || plan->seeds > VT_RELEVANCE_SEEDS || plan->lowest >= r->L)
+        return vt_error_set(err, VT_E_INTERNAL, "", "relevance of %zu classes down to block %zu", plan->seeds,
+                            plan->lowest);
+    place(r, &c);
+    c.base = vt_arena_alloc(arena, c.used, sizeof *c.base);
+    if (!c.base)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for a forward and relevance in double: %zu bytes",
+                            c.used * sizeof *c.base);
+    c.used = 0;
+    place(r, &c);
+    return VT_OK;
+}
+
+vt_kept64 vt_relevance64_kept(const vt_relevance64 *r, size_t layer)
+{
+    const size_t td = r->T * r->D, tm = r->T * r->M, k = layer < r->plan.lowest ? 0 : layer - r->plan.lowest;
+    return (vt_kept64){.z_in = r->z + k * td,
+                       .z_mid = r->z_mid + k * td,
+                       .z_out = r->z + (layer < r->plan.lowest ? 0 : k + 1) * td,
+                       .qkv = r->qkv + k * 3 * td,
+                       .out = r->out + k * td,
+                       .proj = r->proj + k * td,
+                       .fc1 = r->fc1 + k * tm,
+                       .act = r->act + k * tm,
+                       .fc2 = r->fc2 + k * td};
+}
+
+/* ---- the pass ---- */
+
+static void normalise(vt_relevance64 *r, double *out, const double *x, const vt_norm_weights *norm, size_t rows)
+{
+    vt_layernorm64_forward(out, r->mean, r->rstd, x, norm->gamma, norm->beta, (double)r->info->norm_eps, rows, r->D);
+}
+
+/* xw (T, O) = x (T, I) w^T */
+static void linear(vt_relevance64 *r, double *xw, const double *x, const float *w, size_t T, size_t I, size_t O)
+{
+    vt_widen64(r->w, w, O * I);
+    vt_gemm64(xw, O, x, I, false, r->w, I, true, T, O, I, 1.0, 0.0);
+}
+
+static void embed(vt_relevance64 *r, const float *input)
+{
+    const vt_model_info *info = r->info;
+    const vt_weights *w = r->weights;
+    const size_t D = r->D, ph = info->patch_h, pw = info->patch_w, size = info->image_h * info->image_w;
+    double *all = w->norm_pre.gamma ? r->z_pre : r->z; /* (T, D) */
+    double *rows = all + info->prefix * D;             /* (P, D) */
+
+    for (size_t p = 0; p < r->P; p++)
+        for (size_t i = 0; i < r->K; i++) {
+            const size_t y = p / info->grid_w * ph + i % (ph * pw) / pw, x = p % info->grid_w * pw + i % pw;
+            r->patches[p * r->K + i] = (double)input[i / (ph * pw) * size + y * info->image_w + x];
+        }
+    linear(r, r->embed, r->patches, w->patch_w, r->P, r->K, D);
+    vt_affine64(rows, r->embed, w->patch_b, NULL, r->P, D);
+    for (size_t i = 0; i < r->P * D; i++)
+        rows[i] += (double)w->patch_pos[i];
+    vt_widen64(all, w->prefix_tokens, info->prefix * D);
+    for (size_t i = 0; i < w->prefix_pos_count * D; i++)
+        all[i] += (double)w->prefix_pos[i];
+    if (w->norm_pre.gamma)
+        normalise(r, r->z, all, &w->norm_pre, r->T);
+}
+
+static void attend(vt_relevance64 *r, double *out)
+{
+    const size_t T = r->T, D = r->D, d = r->d;
+    for (size_t h = 0; h < r->H; h++) {
+        const double *q = r->qkv_b + h * d, *k = q + D, *v = k + D;
+        vt_gemm64(r->score, T, q, 3 * D, false, k, 3 * D, true, T, T, d, 1.0, 0.0);
+        vt_softmax64_forward(r->attn, r->score, 1.0 / sqrt((double)d), T, T);
+        vt_gemm64(out + h * d, D, r->attn, T, false, v, 3 * D, false, T, d, T, 1.0, 0.0);
+    }
+}
+
+static void block_forward(vt_relevance64 *r, size_t l)
+{
+    const vt_block_weights *w = &r->weights->blocks[l];
+    const vt_kept64 kept = vt_relevance64_kept(r, l);
+    const size_t T = r->T, D = r->D, M = r->M;
+
+    normalise(r, r->norm, kept.z_in, &w->norm1, T);
+    linear(r, kept.qkv, r->norm, w->qkv_w, T, D, 3 * D);
+    vt_affine64(r->qkv_b, kept.qkv, w->qkv_b, NULL, T, 3 * D);
+    attend(r, kept.out);
+    linear(r, kept.proj, kept.out, w->proj_w, T, D, D);
+    vt_affine64(r->branch, kept.proj, w->proj_b, w->ls1, T, D);
+    vt_add64(kept.z_mid, kept.z_in, r->branch, T * D);
+
+    normalise(r, r->norm, kept.z_mid, &w->norm2, T);
+    linear(r, kept.fc1, r->norm, w->fc1_w, T, D, M);
+    vt_affine64(r->tmp, kept.fc1, w->fc1_b, NULL, T, M);
+    vt_gelu64_forward(kept.act, r->tmp, T * M, (int)r->info->activation);
+    linear(r, kept.fc2, kept.act, w->fc2_w, T, M, D);
+    vt_affine64(r->branch, kept.fc2, w->fc2_b, w->ls2, T, D);
+    vt_add64(kept.z_out, kept.z_mid, r->branch, T * D);
+}
+
+static void readout(vt_relevance64 *r)
+{
+    const vt_weights *w = r->weights;
+    const size_t D = r->D;
+    const double *z = vt_relevance64_kept(r, r->L - 1).z_out; /* (T, D) */
+
+    if (w->norm.gamma)
+        normalise(r, r->z_norm, z, &w->norm, r->T);
+    else
+        memcpy(r->z_norm, z, r->T * D * sizeof *z);
+    for (size_t i = 0; i < D; i++) {
+        double sum = 0.0;
+        for (size_t t = r->info->prefix; t < r->T; t++)
+            sum += r->z_norm[t * D + i];
+        r->pooled[i] = r->info->pool == VT_POOL_TOKEN ? r->z_norm[i] : sum / (double)r->P;
+    }
+    if (w->fc_norm.gamma)
+        normalise(r, r->features, r->pooled, &w->fc_norm, 1);
+    else
+        memcpy(r->features, r->pooled, D * sizeof *r->pooled);
+}
+
+vt_status vt_relevance64_forward(vt_relevance64 *r, const float *input, vt_control *control, vt_error *err)
+{
+    embed(r, input);
+    for (size_t l = 0; l < r->L; l++) {
+        const vt_status st = vt_control_check(control, err);
+        if (st != VT_OK)
+            return st;
+        block_forward(r, l);
+    }
+    readout(r);
+    return VT_OK;
+}
