@@ -32,14 +32,13 @@ vt_status vt_draw_maps(vt_output *out, const vt_request *rq, const vt_image *ima
     const vt_options *o = &rq->options;
     const unsigned output = output_of(rq, out->count);
     const unsigned drawn = image ? output & (VT_OUTPUT_OVERLAY | VT_OUTPUT_HEATMAP) : 0;
-    const vt_render_options render = {.sign = o->sign < 0 ? VT_SIGN_METHOD : (vt_sign)o->sign,
-                                      .scale = (vt_scale)o->scale,
-                                      .scale_min = o->scale_min,
-                                      .scale_max = o->scale_max,
-                                      .colormap = o->colormap,
-                                      .alpha = o->alpha,
-                                      .size = (vt_size)o->size,
-                                      .interpolation = (vt_interpolation)o->interpolation};
+    vt_render_options render = {.sign = o->sign < 0 ? VT_SIGN_METHOD : (vt_sign)o->sign,
+                                .scale_min = o->scale_min,
+                                .scale_max = o->scale_max,
+                                .colormap = o->colormap,
+                                .alpha = o->alpha,
+                                .size = (vt_size)o->size,
+                                .interpolation = (vt_interpolation)o->interpolation};
 
     for (size_t m = 0; m < out->count; m++)
         out->maps[m].show_values = (output & VT_OUTPUT_VALUES) != 0;
@@ -55,6 +54,9 @@ vt_status vt_draw_maps(vt_output *out, const vt_request *rq, const vt_image *ima
     }
     for (size_t m = 0; m < out->count; m++) {
         vt_map *map = &out->maps[m];
+        render.scale = o->scale >= 0                ? (vt_scale)o->scale
+                       : map->unit == VT_UNIT_PIXEL ? VT_SCALE_PERCENTILE
+                                                    : VT_SCALE_MAX;
         vt_status st = vt_control_check(control, err);
         if (st == VT_OK)
             st = vt_render_map(drawn & VT_OUTPUT_OVERLAY ? &map->overlay : NULL,

@@ -45,11 +45,11 @@ static const vt_param rows[] = {
      .choices = vt_sign_names},
     {.name = "scale",
      .help = "how values become colours: by the maximum, from minimum to maximum, clipped at percentiles 1 and 99, or "
-             "fixed",
+             "fixed; by default max, for maps at pixel resolution percentile, since single pixels dominate them",
      .type = VT_ENUM,
      AT(scale),
      .max = 3,
-     .def = VT_SCALE_MAX,
+     .flags = VT_PARAM_OPEN,
      .choices = vt_scale_names},
     {.name = "scale_min",
      .help = "value of the lowest colour, with scale=fixed",
