@@ -271,37 +271,41 @@ vt_status vt_early_readout_backward(const vt_trace *trace, size_t level, bool me
     const vt_norm_weights *norm = w->norm.gamma ? &w->norm : &w->fc_norm;
     const size_t T = trace->T, D = trace->D;
     const float *z = vt_trace_residual(trace, level); /* (T, D) */
-    const vt_mark mark = vt_arena_mark(arena);
-    float *x =
-        vt_arena_alloc(arena, 4 * D, sizeof *x); /* (D): what is read; then its norm, the gradient there, and below */
-    float stats[2];
+    const size_t heads = w->head_dist.w ? 2 : 1;      /* distilled: the mean of both heads; the second reads token 1 */
     const vt_status st = check(trace, err);
-
     if (st != VT_OK)
         return st;
-    if (!z || !x)
-        return vt_error_set(err, z ? VT_E_NOMEM : VT_E_INTERNAL, "",
-                            "no residual stream, or no memory, for a readout after block %zu", level);
-    float *y = x + D, *dy = x + 2 * D, *dx = x + 3 * D;
-    for (size_t i = 0; i < D; i++) {
-        double sum = 0.0;
-        for (size_t t = 0; mean && t < T; t++)
-            sum += (double)z[t * D + i];
-        x[i] = mean ? (float)(sum / (double)T) : z[i];
-    }
-    vt_linear_backward(dy, dlogits, w->head.w, 1, D, trace->C);
-    if (norm->gamma) {
-        vt_layernorm_forward(y, &stats[0], &stats[1], x, norm->gamma, norm->beta, trace->info->norm_eps, 1, D);
-        memset(dx, 0, D * sizeof *dx);
-        vt_layernorm_backward(dx, dy, x, norm->gamma, &stats[0], &stats[1], 1, D);
-    } else {
-        memcpy(dx, dy, D * sizeof *dx);
-    }
+    if (!z)
+        return vt_error_set(err, VT_E_INTERNAL, "", "no residual stream for a readout after block %zu", level);
+    const vt_mark mark = vt_arena_mark(arena);
+    float *x =
+        vt_arena_alloc(arena, 4 * D, sizeof *x); /* (D) each: what is read, its norm, the gradient there, and below */
+    if (!x)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for a readout after block %zu", level);
+    float *y = x + D, *dy = x + 2 * D, *dx = x + 3 * D, stats[2];
+
     memset(dz, 0, T * D * sizeof *dz);
-    for (size_t t = 0; t < (mean ? T : 1); t++)
-        for (size_t i = 0; i < D; i++)
-            dz[t * D + i] = mean ? dx[i] / (float)T : dx[i];
-    *rows = mean ? T : 1;
+    for (size_t k = 0; k < heads; k++) {
+        for (size_t i = 0; i < D; i++) {
+            double sum = 0.0;
+            for (size_t t = 0; mean && t < T; t++)
+                sum += (double)z[t * D + i];
+            x[i] = mean ? (float)(sum / (double)T) : z[k * D + i];
+        }
+        vt_linear_backward(dy, dlogits, k ? w->head_dist.w : w->head.w, 1, D, trace->C);
+        if (norm->gamma) {
+            vt_layernorm_forward(y, &stats[0], &stats[1], x, norm->gamma, norm->beta, trace->info->norm_eps, 1, D);
+            memset(dx, 0, D * sizeof *dx);
+            vt_layernorm_backward(dx, dy, x, norm->gamma, &stats[0], &stats[1], 1, D);
+        } else {
+            memcpy(dx, dy, D * sizeof *dx);
+        }
+        const float share = (mean ? 1.0f / (float)T : 1.0f) / (float)heads;
+        for (size_t t = mean ? 0 : k; t < (mean ? T : k + 1); t++)
+            for (size_t i = 0; i < D; i++)
+                dz[t * D + i] += dx[i] * share;
+    }
+    *rows = mean ? T : heads;
     vt_arena_rewind(arena, mark);
     return VT_OK;
 }

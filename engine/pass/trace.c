@@ -5,6 +5,7 @@
  * written stays NULL. vt_trace_bytes walks the same table, so the two cannot disagree. */
 #include "engine/pass/trace.h"
 
+#include <assert.h>
 #include <string.h>
 
 typedef enum trace_size {
@@ -156,7 +157,7 @@ vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t n
     trace->weights = weights;
     trace->needs = needs;
     trace->keeps_backward = has_backward(needs);
-    trace->N = images;
+    trace->N = trace->opened = images;
     trace->L = info->layers;
     trace->T = info->tokens;
     trace->D = info->width;
@@ -191,6 +192,12 @@ vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t n
 vt_status vt_trace_open(vt_trace *trace, const vt_model *model, uint32_t needs, vt_arena *arena, vt_error *err)
 {
     return vt_trace_open_batch(trace, model, needs, 1, arena, err);
+}
+
+void vt_trace_use(vt_trace *trace, size_t images)
+{
+    assert(images >= 1 && images <= trace->opened);
+    trace->N = images; /* rows of a level lie at its start, so a shorter batch fits into the longer one's buffers */
 }
 
 const float *vt_trace_attn(const vt_trace *trace, size_t layer)

@@ -26,7 +26,7 @@ typedef struct vt_trace {
     const vt_weights *weights;
     uint32_t needs;                /* VT_NEEDS_* it was made for */
     bool keeps_backward;           /* all that a backward needs was kept */
-    size_t N;                      /* pictures that go through together */
+    size_t N, opened;              /* pictures that go through together, and that there is room for */
     size_t L, T, D, H, d, M, C, P; /* layers, tokens, width, heads, width of a head, MLP width, classes, patches */
 
     /* per layer: base + l * step floats; step 0 = one scratch for all layers, nothing kept */
@@ -71,7 +71,9 @@ typedef struct vt_trace {
 VT_MUST_USE vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t needs, size_t images,
                                           vt_arena *arena, vt_error *err);
 VT_MUST_USE vt_status vt_trace_open(vt_trace *trace, const vt_model *model, uint32_t needs, vt_arena *arena,
-                                    vt_error *err);                              /* one picture */
+                                    vt_error *err); /* one picture */
+/* Lets fewer pictures than the trace was opened for go through next: 1 ... images. The places of what was kept stay. */
+void vt_trace_use(vt_trace *trace, size_t images);
 size_t vt_trace_bytes(const vt_model_info *info, uint32_t needs, size_t images); /* arena bytes of the above */
 
 /* input: (N, 3, image_h, image_w), normalised. VT_E_CANCELLED, VT_E_DEADLINE. */

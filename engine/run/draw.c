@@ -40,8 +40,19 @@ vt_status vt_draw_maps(vt_output *out, const vt_request *rq, const vt_image *ima
                                 .size = (vt_size)o->size,
                                 .interpolation = (vt_interpolation)o->interpolation};
 
-    for (size_t m = 0; m < out->count; m++)
-        out->maps[m].show_values = (output & VT_OUTPUT_VALUES) != 0;
+    if (output & VT_OUTPUT_VALUES) {
+        uint64_t values = 0;
+        for (size_t m = 0; m < out->count; m++) {
+            out->maps[m].show_values = true;
+            values += (uint64_t)out->maps[m].h * out->maps[m].w;
+        }
+        if (values > rq->limits.values_max) {
+            vt_error_set(err, VT_E_TOO_COSTLY, "output", "%llu values in one answer", (unsigned long long)values);
+            vt_error_allow(err, "at most %llu values; ask for fewer maps, or for output=heatmap",
+                           (unsigned long long)rq->limits.values_max);
+            return VT_E_TOO_COSTLY;
+        }
+    }
     if (!drawn)
         return VT_OK;
     const uint64_t pixels = picture_pixels(rq, image, transform);

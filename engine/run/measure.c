@@ -55,7 +55,7 @@ static bool wanted(const vt_request *rq, bool none, size_t k)
     return !none && ((rq->options.metrics >> k & 1u) || (vt_metric_at(k)->flags & VT_METRIC_FREE));
 }
 
-vt_status vt_measure_maps(vt_output *out, const vt_request *rq, vt_arena *arena, vt_error *err)
+vt_status vt_measure_maps(vt_output *out, const vt_request *rq, vt_arena *arena, vt_control *control, vt_error *err)
 {
     const vt_model_info *info = vt_model_get_info(rq->model);
     const size_t all = vt_metric_count();
@@ -69,7 +69,9 @@ vt_status vt_measure_maps(vt_output *out, const vt_request *rq, vt_arena *arena,
 
         if (!values || !mass)
             return vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics of %zu maps", out->count);
-        const vt_status st = find_range(map, err);
+        vt_status st = vt_control_check(control, err);
+        if (st == VT_OK)
+            st = find_range(map, err);
         if (st != VT_OK)
             return st;
         const size_t n = mass_of(mass, map, info);

@@ -16,6 +16,7 @@
 const vt_limits vt_limits_default = {
     .pixels_max = 64000000,
     .picture_pixels_max = 64000000,
+    .values_max = 4000000,
     .cost_max = 10000.0,
     .methods_max = VT_METHODS_MAX,
     .targets_max = VT_TARGETS_MAX,
@@ -447,17 +448,27 @@ size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t m
 {
     const size_t input = 3 * info->image_h * info->image_w;
     /* a map may have a value for each pixel; its metrics are taken per patch */
-    const size_t per_map = input / 3 * sizeof(float) + info->grid_h * info->grid_w * sizeof(double) + sizeof(vt_map) + 2048;
+    /* and a method may keep a row of attention per head until the end of the run */
+    const size_t per_map = input / 3 * sizeof(float) + info->grid_h * info->grid_w * sizeof(double) + sizeof(vt_map) +
+                           2048 + 2 * info->heads * info->tokens * sizeof(double);
     return vt_trace_bytes(info, needs, 1) + maps * per_map + scratch + input * (sizeof(float) + 1) +
            info->classes * 4 * sizeof(double) + ((size_t)1 << 20);
+}
+
+/* Cells of the largest map and pixels of the largest picture that a model can be asked for. */
+static size_t cells_of(const vt_model_info *info)
+{
+    return info->image_h * info->image_w; /* a map per pixel; the patch grid is smaller */
 }
 
 size_t vt_request_bytes(const vt_request *rq, uint64_t pixels)
 {
     const vt_model_info *info = vt_model_get_info(rq->model);
-    const size_t cells = info->grid_h * info->grid_w;
+    const uint64_t seen = info->image_h * info->image_w;               /* size=model may be larger than the upload */
+    const uint64_t drawn = rq->maps * (pixels > seen ? pixels : seen); /* never more than the limit, which is checked */
     return vt_request_work_bytes(info, rq->needs, rq->maps, rq->scratch) + vt_image_scratch(pixels) +
-           rq->maps * vt_render_bytes(pixels, 2, cells);
+           vt_render_bytes(drawn < rq->limits.picture_pixels_max ? drawn : rq->limits.picture_pixels_max, 2, 0) +
+           rq->maps * vt_render_bytes(0, 2, cells_of(info));
 }
 
 size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
@@ -478,7 +489,6 @@ size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
         free(params);
     }
     /* pictures x pixels is limited; what a picture takes whatever its size is counted for each map */
-    const size_t cells = info->grid_h * info->grid_w;
     return vt_request_work_bytes(info, needs, limits->maps_max, scratch) + vt_image_scratch(limits->pixels_max) +
-           vt_render_bytes(limits->picture_pixels_max, 2, cells) + limits->maps_max * vt_render_bytes(0, 2, cells);
+           vt_render_bytes(limits->picture_pixels_max, 2, 0) + limits->maps_max * vt_render_bytes(0, 2, cells_of(info));
 }

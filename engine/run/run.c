@@ -220,14 +220,15 @@ static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
         if (st == VT_OK)
             st = predict(s, err);
         lap(&timing->forward, clock);
-        vt_control_progress(s->control, "forward", 1, 1);
+        if (st == VT_OK)
+            vt_control_progress(s->control, "forward", 1, 1);
     }
     if (st == VT_OK && rq->targets_count && s->ranking.order)
         st = resolve_targets(s, err);
     if (st == VT_OK && rq->methods_count)
         st = run_methods(s, clock, err);
     if (st == VT_OK)
-        st = vt_measure_maps(&s->output, rq, s->arena, err);
+        st = vt_measure_maps(&s->output, rq, s->arena, s->control, err);
     if (st == VT_OK && s->input)
         st = vt_warn_artefacts(&s->output, &s->trace, err);
     lap(&timing->metrics, clock);

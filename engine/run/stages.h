@@ -18,7 +18,8 @@ VT_MUST_USE vt_status vt_rank_classes(vt_ranking *out, const vt_model_info *info
 vt_prediction vt_prediction_of(const vt_model *model, const vt_ranking *ranking, int index);
 
 /* min, max, empty and the metrics asked for, of every map. A value that is not finite is a fault of the method. */
-VT_MUST_USE vt_status vt_measure_maps(vt_output *out, const vt_request *request, vt_arena *arena, vt_error *err);
+VT_MUST_USE vt_status vt_measure_maps(vt_output *out, const vt_request *request, vt_arena *arena, vt_control *control,
+                                      vt_error *err);
 
 /* Warns where a map lies mostly on a few tokens of outlying norm (register artefact: Darcet et al. 2024). */
 VT_MUST_USE vt_status vt_warn_artefacts(vt_output *out, const vt_trace *trace, vt_error *err);

@@ -22,11 +22,12 @@ extern "C" {
 typedef struct vt_limits {
     uint64_t pixels_max;         /* of an upload */
     uint64_t picture_pixels_max; /* pictures x pixels of an answer */
+    uint64_t values_max;         /* numbers in an answer, over all maps that carry values */
     double cost_max;             /* forwards */
     size_t methods_max, targets_max, maps_max;
 } vt_limits;
 
-extern const vt_limits vt_limits_default; /* 64 M, 64 M, 10,000, 16, 8, 512 */
+extern const vt_limits vt_limits_default; /* 64 M, 64 M, 4 M, 10,000, 16, 8, 512 */
 
 typedef struct vt_pair {
     const char *name, *value; /* UTF-8, no NUL inside */

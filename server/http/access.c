@@ -1,7 +1,8 @@
 /* Tokens and origins.
  *
- * Tokens are kept as SHA-256 digests, so nothing of them lies in memory or in a core file, and every candidate is
- * compared with every digest over its whole length: the time says nothing about how much was right. */
+ * The service keeps SHA-256 digests of the tokens, not the tokens, and compares every candidate with every digest over
+ * its whole length: the time says nothing about how much was right. (A token that a request presents does pass through
+ * the buffers of that request.) */
 #include "server/http/access.h"
 
 #include "vitral/hash.h"
@@ -45,6 +46,7 @@ static vt_status read_tokens(token_list *tokens, const char *path, vt_error *err
     FILE *file = fopen(path, "re");
     if (!file)
         return vt_error_set(err, VT_E_IO, "token_file", "the token file %s cannot be read: %s", path, strerror(errno));
+    setvbuf(file, NULL, _IONBF, 0); /* or the tokens would stay in a freed buffer */
     while (st == VT_OK && fgets(line, sizeof line, file)) {
         size_t n = strcspn(line, "\r\n");
         if (line[n] == '\0' && !feof(file))
@@ -62,7 +64,7 @@ static vt_status read_tokens(token_list *tokens, const char *path, vt_error *err
     }
     if (st == VT_OK && ferror(file))
         st = vt_error_set(err, VT_E_IO, "token_file", "the token file %s cannot be read to its end", path);
-    memset(line, 0, sizeof line);
+    explicit_bzero(line, sizeof line);
     fclose(file);
     if (st == VT_OK && tokens->count == 0)
         st = vt_error_set(err, VT_E_INVALID, "token_file", "the token file %s holds no token", path);
@@ -116,6 +118,16 @@ size_t vts_access_tokens(vts_access *access)
     return count;
 }
 
+/* scheme://host or scheme://host:port: exactly what a browser sends. */
+static bool is_origin(const char *text, size_t n)
+{
+    const char *after = memmem(text, n, "://", 3);
+    if (!after || after == text)
+        return false;
+    const size_t host = (size_t)(after - text) + 3;
+    return host < n && !memchr(text + host, '/', n - host);
+}
+
 vt_status vts_access_open(vts_access **out, const char *token_file, const char *origins, vt_error *err)
 {
     vts_access *access = calloc(1, sizeof *access);
@@ -138,7 +150,7 @@ vt_status vts_access_open(vts_access **out, const char *token_file, const char *
             const size_t n = strcspn(at, ", \t");
             if (n == 1 && *at == '*')
                 access->any_origin = true;
-            else if (n > 0 && (!strstr(at, "://") || at[n - 1] == '/'))
+            else if (n > 0 && !is_origin(at, n))
                 st = vt_error_set(err, VT_E_INVALID, "cors_origins",
                                   "%.*s is no origin: it must be scheme://host or scheme://host:port, without a path",
                                   (int)n, at);

@@ -367,7 +367,7 @@ enum MHD_Result vts_request_handle(void *cls, struct MHD_Connection *connection,
         if (*size == 0)
             return finish(r);
         r->received += *size;
-        if (r->received > DRAIN_MAX || is_late(r, 2))
+        if ((r->phase == VTS_REFUSED && r->received > DRAIN_MAX) || is_late(r, 2))
             return MHD_NO; /* nothing can be said in mid-body: the socket drops */
         if (r->phase == VTS_BODY)
             take_body(r, data, *size);

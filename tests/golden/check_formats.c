@@ -265,8 +265,8 @@ START_TEST(every_method_answers)
         for (size_t k = 0; k < result->maps_count; k++) {
             const vt_map *map = &result->maps[k];
             double sum = 0.0;
-            ck_assert_uint_eq(map->h, b.info->grid_h);
-            ck_assert_uint_eq(map->w, b.info->grid_w);
+            ck_assert_uint_eq(map->h, map->unit == VT_UNIT_PIXEL ? b.info->image_h : b.info->grid_h);
+            ck_assert_uint_eq(map->w, map->unit == VT_UNIT_PIXEL ? b.info->image_w : b.info->grid_w);
             ck_assert_msg(map->empty == (map->min == 0.0 && map->max == 0.0), "%s, %s: empty", b.folder, x->name);
             ck_assert_msg(!map->empty || map->notes_count > 0, "%s, %s: empty without a reason", b.folder, x->name);
             for (size_t p = 0; p < map->h * map->w; p++)

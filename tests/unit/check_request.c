@@ -92,6 +92,7 @@ static const struct {
     {"method=rollout", VT_REQUEST_PREDICT, VT_E_INVALID, "method", ""},
     {"class=1", VT_REQUEST_PREDICT, VT_E_INVALID, "class", ""},
     {"fit=stretch", VT_REQUEST_PREDICT, VT_E_INVALID, "fit", "crop, squash, pad"},
+    {"method=smoothgrad&steps=6", 0, VT_E_INVALID, "steps", "integrated_gradients"},
     {"nosuch=1", VT_REQUEST_PARTIAL, VT_E_INVALID, "nosuch", ""},
     {"method=nosuch", VT_REQUEST_PARTIAL, VT_E_METHOD_UNKNOWN, "method", ""},
     {"top=0", VT_REQUEST_PARTIAL, VT_E_INVALID, "top", ""},

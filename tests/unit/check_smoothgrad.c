@@ -36,8 +36,8 @@ START_TEST(without_noise_it_is_its_base)
     float want[PLANE];
     const bool integrated = _i == 6; /* whose channels are always summed */
     const int reduce = integrated ? SUM : _i % 3;
-    snprintf(settings, sizeof settings, "samples=5 sigma=0 steps=6 base=%s reduce=%s", bases[_i / 3],
-             reductions[reduce]);
+    snprintf(settings, sizeof settings, "samples=5 sigma=0 %sbase=%s reduce=%s", integrated ? "steps=6 " : "",
+             bases[_i / 3], reductions[reduce]);
     snprintf(of_base, sizeof of_base, "%s%s", integrated ? "steps=6" : "reduce=", integrated ? "" : reductions[reduce]);
     keep(want, bases[_i / 3], of_base);
     const vt_map *map = vt_gradient_net_map(&net, METHOD, settings);

@@ -14,8 +14,8 @@ static size_t radius_of(size_t patch)
 
 size_t vt_baseline_bytes(const vt_model_info *info)
 {
-    const size_t patch = info->patch_h > info->patch_w ? info->patch_h : info->patch_w;
-    return info->image_h * info->image_w * sizeof(double) + (2 * radius_of(patch) + 1) * sizeof(double) + 4096;
+    const size_t kernels = 2 * radius_of(info->patch_h) + 1 + 2 * radius_of(info->patch_w) + 1;
+    return (info->image_h * info->image_w + kernels) * sizeof(double) + 4096;
 }
 
 static void make_kernel(double *kernel, size_t sigma)

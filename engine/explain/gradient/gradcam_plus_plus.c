@@ -4,6 +4,11 @@
  * less stable than those of the relatives: that is the method, not the arithmetic. */
 #include "engine/explain/gradient/cam.h"
 
+#include <math.h>
+
+static const double NOTHING_LEFT =
+    1e-12; /* a denominator that has cancelled to this share of its terms weighs nothing */
+
 static vt_status formula(double *map, vt_cam *cam, vt_error *err)
 {
     const size_t n = cam->n, D = cam->D;
@@ -15,7 +20,8 @@ static vt_status formula(double *map, vt_cam *cam, vt_error *err)
         for (size_t i = 0; i < n; i++) {
             const double g = (double)cam->g[i * D + k];
             const double below = 2.0 * g * g + total * g * g * g + 1e-6;
-            if (g > 0.0 && below != 0.0)
+            const double terms = 2.0 * g * g + fabs(total * g * g * g) + 1e-6;
+            if (g > 0.0 && fabs(below) > NOTHING_LEFT * terms)
                 cam->weights[k] += g * (g * g / below);
         }
     }

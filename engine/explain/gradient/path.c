@@ -88,7 +88,7 @@ static vt_status run_batch(vt_path *path, const vt_path_points *points, size_t f
 {
     const vt_ctx *ctx = path->ctx;
     const size_t C = ctx->info->classes;
-    path->trace.N = n;
+    vt_trace_use(&path->trace, n);
     for (size_t k = 0; k < n; k++)
         points->place(points->host, first + k, path->inputs + k * path->size);
     vt_status st = vt_forward(&path->trace, path->inputs, ctx->control, err);
@@ -125,7 +125,7 @@ vt_status vt_path_scores(vt_path *path, const float *a, const float *b, double y
     const float *x[2] = {a, b};
     const size_t together = path->batch < 2 ? 1 : 2;
     for (size_t first = 0; first < 2; first += together) {
-        path->trace.N = together;
+        vt_trace_use(&path->trace, together);
         for (size_t k = 0; k < together; k++)
             memcpy(path->inputs + k * path->size, x[first + k], path->size * sizeof *a);
         const vt_status st = vt_forward(&path->trace, path->inputs, ctx->control, err);

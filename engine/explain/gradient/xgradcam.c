@@ -3,17 +3,23 @@
  * A channel whose activations cancel out over the patches gets a weight that is as large as their sum is small. */
 #include "engine/explain/gradient/cam.h"
 
+#include <math.h>
+
+static const double NOTHING_LEFT =
+    1e-12; /* a denominator that has cancelled to this share of its terms weighs nothing */
+
 static vt_status formula(double *map, vt_cam *cam, vt_error *err)
 {
     const size_t n = cam->n, D = cam->D;
     (void)err;
     for (size_t k = 0; k < D; k++) {
-        double total = 1e-7, weighted = 0.0;
+        double total = 1e-7, terms = 1e-7, weighted = 0.0;
         for (size_t i = 0; i < n; i++) {
             total += (double)cam->x[i * D + k];
+            terms += fabs((double)cam->x[i * D + k]);
             weighted += (double)cam->g[i * D + k] * (double)cam->x[i * D + k];
         }
-        cam->weights[k] = total != 0.0 ? weighted / total : 0.0;
+        cam->weights[k] = fabs(total) > NOTHING_LEFT * terms ? weighted / total : 0.0;
     }
     vt_cam_weigh(map, cam);
     return VT_OK;

@@ -1,0 +1,165 @@
+/* What ends work early or keeps it from starting, with the engine's real work: clients that leave, deadlines, the cost and
+ * the sizes of one call; and progress as it is told while the engine runs. The queue's own behaviour is in check_work. */
+#include "tests/support/http_service.h"
+#include "tests/support/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUNDS = 7, GONE_WITHIN_MS = 200 };
+
+/* 90 maps with pictures: some hundred milliseconds of work, a new request for each number. */
+#define HEAVY "method=qk_maps&layer=all&head=all&which=q&channel=0,1,2,3,4,5,6&output=overlay,heatmap&seed=%d"
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double factor(void)
+{
+    const char *text = getenv("CK_TIMEOUT_MULTIPLIER");
+    const double f = text ? strtod(text, NULL) : 1.0;
+    return f > 1.0 ? f : 1.0;
+}
+
+static void wait_for_running(size_t running)
+{
+    vts_pool_state state;
+    for (int k = 0;; k++) {
+        const struct timespec pause = {0, 200000};
+        vts_pool_state_of(vt_served.service.pool, &state);
+        if (state.running == running)
+            return;
+        ck_assert_msg(k < 100000, "%zu jobs run, expected %zu", state.running, running);
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* From the close of the socket to the worker's being free, in milliseconds: the median over some rounds, since the
+ * machine may have other things to do in one of them. */
+static double median_of_leaving(const char *headers)
+{
+    double ms[ROUNDS];
+    static int number;
+    for (int round = 0; round < ROUNDS; round++) {
+        const struct timespec pause = {0, 3000000 * (round + 1)}; /* in different stages of the work */
+        const int fd = vt_http_connect(vt_served.port);
+        vt_http_text(fd,
+                     "POST /explain?" HEAVY
+                     " HTTP/1.1\r\nHost: t\r\n%sContent-Type: image/jpeg\r\nContent-Length: %zu\r\n\r\n",
+                     number++, headers, vt_served.picture_size);
+        vt_http_send(fd, vt_served.picture, vt_served.picture_size);
+        wait_for_running(1);
+        nanosleep(&pause, NULL);
+        const int64_t left = vt_now_ns();
+        close(fd);
+        wait_for_running(0);
+        ms[round] = (double)(vt_now_ns() - left) * 1e-6;
+    }
+    qsort(ms, ROUNDS, sizeof *ms, by_size);
+    return ms[ROUNDS / 2];
+}
+
+START_TEST(a_client_that_leaves_frees_its_worker)
+{
+    static const char *const headers[] = {"", "Accept: text/event-stream\r\n"};
+    for (size_t k = 0; k < 2; k++) {
+        const double ms = median_of_leaving(headers[k]);
+        printf("limits: work is given up %.1f ms after its client left%s\n", ms, k ? " an event stream" : "");
+        ck_assert_msg(ms < GONE_WITHIN_MS * factor(), "the worker is free after %.0f ms, %d are allowed", ms,
+                      GONE_WITHIN_MS);
+    }
+    for (int k = 0; vts_stats_get(vt_served.service.stats, VTS_STAT_CANCELLED) != 2 * ROUNDS; k++) {
+        const struct timespec pause = {0, 1000000};
+        ck_assert_msg(k < 10000, "%lld of %d requests are counted as cancelled",
+                      (long long)vts_stats_get(vt_served.service.stats, VTS_STAT_CANCELLED), 2 * ROUNDS);
+        nanosleep(&pause, NULL);
+    }
+}
+END_TEST
+
+START_TEST(deadlines_stop_the_engine)
+{
+    char target[256];
+    snprintf(target, sizeof target, "/explain?deadline_ms=4&" HEAVY, 1000);
+    vt_served_expect(vt_served_post(target, "", ""), 504, "deadline_exceeded", NULL);
+    snprintf(target, sizeof target, "/explain?deadline_ms=60000&method=rollout&output=values");
+    vt_http_reply reply = vt_served_post(target, "", "");
+    ck_assert_int_eq(reply.status, 200);
+    vt_http_free(&reply);
+}
+END_TEST
+
+/* Each progress event stays within its total, a stage never goes back, and the stages come in the engine's order. */
+START_TEST(progress_is_told)
+{
+    static const char *const stages[] = {"forward", "backward", "render"};
+    char target[256], stage[32];
+    size_t events = 0, at_stage = 0;
+    unsigned long long done, total, last = 0;
+    snprintf(target, sizeof target, "/explain?method=grad_rollout,qk_maps&class=cat,dog&layer=all&head=all&which=q");
+    const int fd = vt_served_stream(target);
+    vt_http_reply reply = vt_http_read(fd, false);
+    close(fd);
+    ck_assert_int_eq(reply.status, 200);
+    for (const char *at = reply.body; (at = strstr(at, "event: progress\ndata: ")) != NULL; events++) {
+        at += 22;
+        ck_assert_msg(sscanf(at, "{\"done\":%llu,\"total\":%llu,\"stage\":\"%31[a-z_]\"", &done, &total, stage) == 3,
+                      "%.100s", at);
+        while (at_stage < VT_COUNT(stages) && strcmp(stages[at_stage], stage) != 0)
+            at_stage++, last = 0;
+        ck_assert_msg(at_stage < VT_COUNT(stages), "the stage %s is unknown or comes too late", stage);
+        ck_assert_msg(done >= last && done <= total, "%s: %llu of %llu after %llu", stage, done, total, last);
+        last = done;
+    }
+    ck_assert_msg(events >= 2, "%zu progress events", events);
+    ck_assert(strstr(reply.body, "event: result\n") != NULL);
+    vt_http_free(&reply);
+}
+END_TEST
+
+static const struct {
+    const char *query;
+    double cost_max;
+    const char *code, *param, *says;
+} calls[] = {
+    {"method=grad_rollout", 1.0, "too_expensive", NULL, "1"},
+    {"method=rollout,grad_rollout&class=0,1,2", 3.0, "too_expensive", NULL, "4"},
+    {"method=grad_rollout&class=0,1,2,3,4,5,6,7,8", 10000.0, "invalid_parameter", "class", "8"},
+    {"method=qk_maps&layer=all&head=all&which=q,k,v&channel=all", 10000.0, "invalid_parameter", NULL, "512"},
+    {"method=rollout,rollout", 10000.0, "invalid_parameter", "method", "twice"},
+};
+
+START_TEST(limits_of_one_call)
+{
+    char target[256];
+    vt_served.service.limits.cost_max = calls[_i].cost_max; /* no request is open yet */
+    snprintf(target, sizeof target, "/explain?%s", calls[_i].query);
+    vt_http_reply reply = vt_served_post(target, "", "");
+    ck_assert_msg(reply.body && strstr(reply.body, calls[_i].says), "%s: %.300s", calls[_i].query, reply.body);
+    vt_served_expect(reply, 422, calls[_i].code, calls[_i].param);
+    ck_assert_int_eq(vts_stats_get(vt_served.service.stats, VTS_STAT_CANCELLED), 0);
+    vts_pool_state state;
+    vts_pool_state_of(vt_served.service.pool, &state);
+    ck_assert_msg(state.finished == 0, "work was begun for a request that is refused");
+}
+END_TEST
+
+START_TEST(what_is_just_within_the_limits)
+{
+    vt_served.service.limits.cost_max = 20.0;
+    vt_http_reply reply = vt_served_post("/explain?method=grad_rollout&class=0,1,2,3,4,5,6,7&output=values", "", "");
+    ck_assert_msg(reply.status == 200, "%d %.300s", reply.status, reply.body);
+    vt_http_free(&reply);
+}
+END_TEST
+
+VT_SUITE("limits", tcase_set_timeout(tc, 120.0); tcase_add_checked_fixture(tc, vt_served_set_up, vt_served_tear_down);
+         tcase_add_test(tc, a_client_that_leaves_frees_its_worker); tcase_add_test(tc, deadlines_stop_the_engine);
+         tcase_add_test(tc, progress_is_told); tcase_add_loop_test(tc, limits_of_one_call, 0, VT_COUNT(calls));
+         tcase_add_test(tc, what_is_just_within_the_limits))
