@@ -30,10 +30,10 @@ server_stop() {
     pid=$server_pid
     server_pid=
     kill -TERM "$pid" 2>/dev/null
-    status=0
-    wait "$pid" || status=$?
-    if [ "$status" -ne 0 ]; then
-        echo "the server ended with status $status; the end of its log:" >&2
+    server_status=0 # not `status`: that is the caller's own
+    wait "$pid" || server_status=$?
+    if [ "$server_status" -ne 0 ]; then
+        echo "the server ended with status $server_status; the end of its log:" >&2
         tail -n 20 "$server_log" >&2
         return 1
     fi

@@ -63,6 +63,14 @@ vt_status vt_draw_maps(vt_output *out, const vt_request *rq, const vt_image *ima
                        (unsigned long long)rq->limits.picture_pixels_max);
         return VT_E_TOO_COSTLY;
     }
+    if (transform->visible_w == 0 || transform->visible_h == 0) {
+        const vt_status st =
+            vt_output_warn(out, err, "nothing_visible",
+                           "the model saw no whole pixel of this picture, so there is nothing to colour; fit=squash "
+                           "or fit=pad shows all of it");
+        if (st != VT_OK)
+            return st;
+    }
     for (size_t m = 0; m < out->count; m++) {
         vt_map *map = &out->maps[m];
         render.scale = o->scale >= 0                ? (vt_scale)o->scale

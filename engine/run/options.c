@@ -52,7 +52,7 @@ static const vt_param rows[] = {
      .flags = VT_PARAM_OPEN,
      .choices = vt_scale_names},
     {.name = "scale_min",
-     .help = "value of the lowest colour, with scale=fixed",
+     .help = "value of the lowest colour, with scale=fixed; maps drawn about zero use scale_max on both sides",
      .type = VT_FLOAT,
      AT(scale_min),
      .min = -HUGE_VAL,

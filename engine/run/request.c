@@ -257,6 +257,8 @@ static vt_status check_options(const vt_request *rq, vt_error *err)
     if (o->scale != VT_SCALE_FIXED && (has_min || has_max))
         return vt_error_set(err, VT_E_INVALID, has_min ? "scale_min" : "scale_max", "%s goes with scale=fixed only",
                             has_min ? "scale_min" : "scale_max");
+    if (has_min && !isfinite(o->scale_max - o->scale_min))
+        return vt_error_set(err, VT_E_INVALID, "scale_max", "scale_min and scale_max are too far apart");
     if (has_min && !(o->scale_min < o->scale_max))
         return vt_error_set(err, VT_E_INVALID, "scale_max", "scale_max must be larger than scale_min");
     if (o->precision != 0)
@@ -334,8 +336,8 @@ static vt_status write_canonical(vt_request *rq, vt_error *err)
     for (size_t k = 0; k < rq->targets_count; k++)
         fprintf(out, "class=%s%d\n", rq->targets[k].top ? "top" : "",
                 rq->targets[k].top ? rq->targets[k].top : rq->targets[k].index);
-    fprintf(out, "versus=%d\npicture=%u\nnometrics=%d\n", rq->versus, rq->flags & VT_REQUEST_ONE_PICTURE,
-            rq->no_metrics);
+    fprintf(out, "versus=%d\ntwice=%d\npicture=%u\nnometrics=%d\n", rq->versus, rq->target_twice,
+            rq->flags & VT_REQUEST_ONE_PICTURE, rq->no_metrics);
     for (size_t m = 0; m < rq->methods_count; m++)
         for (size_t k = 0; k < rq->methods[m].explainer->params_count; k++) {
             const vt_param *row = &rq->methods[m].explainer->params[k];

@@ -147,7 +147,8 @@ static vt_status run_file(const batch *b, size_t k, vt_arena *arena, slot *s)
     } else if (st == VT_OK && (b->predict || !b->bar)) {
         s->out = (b->predict ? predict_text : explain_text)(file ? file : "no picture", result, &s->out_size);
     } else if (b->json) {
-        s->out = vts_json_problem(vts_problem_of_status(st), err, request_id, 0, &s->out_size);
+        s->out = vts_json_problem(st == VT_E_IO ? VTS_P_NOT_FOUND : vts_problem_of_status(st), err, request_id, 0,
+                                  &s->out_size); /* here a file that cannot be read is the caller's matter */
     }
     free(json);
     free(bytes);

@@ -95,7 +95,7 @@ static const vt_param table[] = {
      .type = VT_SEED,
      FIELD(held_bytes),
      .max = BYTES_MAX,
-     .def = 16 << 20},
+     .def = 17 << 20 /* one upload of the largest size, and what it costs beside its bytes */},
     {.name = "held_seconds",
      .help = "how long an upload is held",
      .unit = "s",

@@ -86,7 +86,7 @@ static void check(vts_request *r, bool predict)
         return;                                                  /* answer() will say so */
     if (parse(r, p) && (p->given[0] || r->models->count == 1) && /* else the form may name another model */
         vt_request_open(&request, p->model, &r->service->limits, p->pairs, p->pairs_count,
-                        engine_flags(r, predict) | VT_REQUEST_PARTIAL, &err) != VT_OK)
+                        engine_flags(r, predict) | (r->multipart ? VT_REQUEST_PARTIAL : 0), &err) != VT_OK)
         vts_refuse_error(r, &err);
     vt_request_close(request);
     free(p);
@@ -164,7 +164,28 @@ static char *renew_document(const vts_blob *blob, const char *id, size_t *size)
     return out;
 }
 
-static bool answer_from_cache(vts_request *r, const vts_job *job)
+/* A picture that was read well may be named again; others are not worth keeping. */
+static void hold_picture(vts_job *job, const char *format, size_t width, size_t height, int64_t since_ns)
+{
+    if (job->picture && job->picture_size && vts_store_takes(job->held, job->picture_size)) {
+        uint8_t *exact = realloc(job->picture, job->picture_size); /* without the room it grew by */
+        if (exact)
+            job->picture = exact;
+        vts_blob *blob = vts_blob_new(job->picture, job->picture_size);
+        if (blob) {
+            job->picture = NULL;
+            blob->format = format;
+            blob->width = width;
+            blob->height = height;
+            memcpy(blob->about, job->picture_digest, sizeof blob->about);
+            vts_store_put(job->held, job->picture_digest, job->owner, blob, since_ns);
+            vts_blob_drop(blob);
+        }
+    }
+    vts_job_free_picture(job);
+}
+
+static bool answer_from_cache(vts_request *r, vts_job *job)
 {
     vts_blob *blob = vts_store_get(r->service->cache, job->key, r->owner, NULL);
     size_t size = 0;
@@ -189,6 +210,8 @@ static bool answer_from_cache(vts_request *r, const vts_job *job)
         for (size_t k = 0; k < blob->headers_count; k++)
             vts_reply_header(&r->reply, blob->headers[k].name, blob->headers[k].value);
         add_etag(&r->reply, job->key);
+        if (blob->format) /* the upload counts as one, although nothing had to be computed */
+            hold_picture(job, blob->format, blob->width, blob->height, vt_now_ns());
     }
     vts_blob_drop(blob);
     return body != NULL;
@@ -223,6 +246,7 @@ static void answer(vts_request *r, bool predict, void (*work)(vts_job *, vt_aren
     job->owner = r->owner;
     job->held = r->service->held;
     job->cache = r->service->cache;
+    job->pixels_max = r->service->limits.pixels_max;
     job->deadline_ms = (uint64_t)p->own.deadline_ms;
     if (p->given[1]) {
         job->named = vts_store_get(r->service->held, p->image_digest, r->owner, NULL);
@@ -253,27 +277,8 @@ static void fail(vts_job *job, const vt_error *err)
 {
     if (err->status == VT_E_INTERNAL || err->status == VT_E_IO)
         vts_log_note(job->log, "internal", "%s: %s", job->id, err->msg);
-    vts_reply_problem(&job->reply, vts_problem_of_status(err->status), err, job->id, 0, 1);
-}
-
-/* A picture that was read well may be named again; others are not worth keeping. */
-static void hold_picture(vts_job *job, const vt_result *result)
-{
-    if (job->picture && job->picture_size && vts_store_takes(job->held, job->picture_size)) {
-        uint8_t *exact = realloc(job->picture, job->picture_size); /* without the room it grew by */
-        if (exact)
-            job->picture = exact;
-        vts_blob *blob = vts_blob_new(job->picture, job->picture_size);
-        if (blob) {
-            job->picture = NULL;
-            blob->format = result->image_format;
-            blob->width = result->image_width;
-            blob->height = result->image_height;
-            vts_store_put(job->held, job->picture_digest, job->owner, blob);
-            vts_blob_drop(blob);
-        }
-    }
-    vts_job_free_picture(job);
+    vts_reply_problem(&job->reply, vts_problem_of_status(err->status), err, job->id,
+                      err->status == VT_E_IMAGE_TOO_LARGE ? job->pixels_max : 0, 1);
 }
 
 /* Runs the engine; NULL when the reply is a problem already. */
@@ -298,7 +303,7 @@ static const vt_result *run(vts_job *job, vt_arena *arena, vts_verdict verdict)
         fail(job, &err);
         return NULL;
     }
-    hold_picture(job, result);
+    hold_picture(job, result->image_format, result->image_width, result->image_height, job->published_ns);
     return result;
 }
 
@@ -321,7 +326,7 @@ static vts_blob *copy_of(const vts_reply *reply)
 }
 
 /* The answer is complete: keep a copy, then mark it. */
-static void keep_answer(vts_job *job)
+static void keep_answer(vts_job *job, const vt_result *result)
 {
     if (job->reply.status != 200)
         return;
@@ -329,7 +334,12 @@ static void keep_answer(vts_job *job)
         vts_blob *blob = copy_of(&job->reply);
         if (blob) {
             memcpy(blob->about, job->picture_digest, sizeof blob->about);
-            vts_store_put(job->cache, job->key, job->owner, blob);
+            if (result->has_image) {
+                blob->format = result->image_format;
+                blob->width = result->image_width;
+                blob->height = result->image_height;
+            }
+            vts_store_put(job->cache, job->key, job->owner, blob, job->published_ns);
             vts_blob_drop(blob);
         }
     }
@@ -366,7 +376,7 @@ static void set_picture(vts_job *job, const vt_result *result)
         vts_reply_header(&job->reply, "X-Vitral-Prediction", best);
     free(target);
     free(best);
-    keep_answer(job);
+    keep_answer(job, result);
 }
 
 static void work_explain(vts_job *job, vt_arena *arena, vts_verdict verdict)
@@ -382,7 +392,7 @@ static void work_explain(vts_job *job, vt_arena *arena, vts_verdict verdict)
     size_t size = 0;
     char *body = vts_json_explain(result, &envelope, false, &size);
     vts_reply_take(&job->reply, 200, "application/json", body, size);
-    keep_answer(job);
+    keep_answer(job, result);
 }
 
 static void work_predict(vts_job *job, vt_arena *arena, vts_verdict verdict)
@@ -394,7 +404,7 @@ static void work_predict(vts_job *job, vt_arena *arena, vts_verdict verdict)
     size_t size = 0;
     char *body = vts_json_predict(result, &envelope, false, &size);
     vts_reply_take(&job->reply, 200, "application/json", body, size);
-    keep_answer(job);
+    keep_answer(job, result);
 }
 
 /* ---- the two routes ---- */

@@ -26,6 +26,8 @@ bool vts_image_id_parse(const char *text, uint8_t digest[32])
 
 static void answer_image(vts_request *r)
 {
+    if (!vts_params_take(r, NULL, 0, NULL, NULL, r->target.pairs, r->target.pairs_count, NULL, NULL, 0))
+        return;
     uint8_t digest[32];
     unsigned left = 0;
     vts_blob *blob =
@@ -45,12 +47,17 @@ static void answer_image(vts_request *r)
 
 static void answer_forget(vts_request *r)
 {
+    if (!vts_params_take(r, NULL, 0, NULL, NULL, r->target.pairs, r->target.pairs_count, NULL, NULL, 0))
+        return;
     uint8_t digest[32];
-    if (!vts_image_id_parse(r->rest, digest) || !vts_store_remove(r->service->held, digest, r->owner)) {
+    const bool named = vts_image_id_parse(r->rest, digest);
+    const bool held = named && vts_store_remove_about(r->service->held, digest, r->owner);
+    if (named)
+        vts_store_remove_about(r->service->cache, digest, r->owner);
+    if (!held) {
         vts_refuse(r, VTS_P_IMAGE_GONE, "", "this picture is not held here (any more)");
         return;
     }
-    vts_store_remove_about(r->service->cache, digest, r->owner);
     vts_reply_static(&r->reply, 204, NULL, "", 0);
 }
 

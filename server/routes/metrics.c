@@ -3,6 +3,8 @@
 
 static void answer(vts_request *r)
 {
+    if (!vts_params_take(r, NULL, 0, NULL, NULL, r->target.pairs, r->target.pairs_count, NULL, NULL, 0))
+        return;
     vts_pool_state pool;
     size_t size = 0;
     vts_store_state held, cache;

@@ -32,7 +32,11 @@ static void write_default(vts_writer *w, const vt_param *row)
         vts_write_int(w, (long long)row->def);
     } else {
         vt_param_default_text(row, text, sizeof text);
-        vts_write_text(w, text[0] ? text : NULL);
+        const char *digits = text[0] == '-' ? text + 1 : text;
+        if (row->type == VT_INT && digits[0] && strspn(digits, "0123456789") == strlen(digits))
+            vts_write_int(w, strtoll(text, NULL, 10)); /* a number where words are allowed too */
+        else
+            vts_write_text(w, text[0] ? text : NULL);
     }
 }
 

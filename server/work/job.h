@@ -53,6 +53,7 @@ struct vts_job {
     vts_store *held, *cache;    /* where picture and answer may be kept; NULL: nowhere */
     uint8_t key[VTS_KEY_BYTES]; /* of the answer */
     unsigned owner;             /* which token asks */
+    uint64_t pixels_max;        /* what a refusal for its size names */
     uint64_t deadline_ms;       /* from publish; 0 = none */
     vt_control control;
 

@@ -11,7 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 1024, ENTRIES_MAX = 16384 };
+enum { BUCKETS = 1024, ENTRIES_MAX = 16384, FORGOTTEN_MAX = 256 };
+
+/* A picture that was to be forgotten: work on it that began before must not bring it back. */
+typedef struct forgotten {
+    uint8_t about[VTS_KEY_BYTES];
+    unsigned owner;
+    int64_t when_ns;
+} forgotten;
 
 typedef struct entry {
     uint8_t key[VTS_KEY_BYTES];
@@ -29,6 +36,8 @@ struct vts_store {
     unsigned seconds;
     entry *newest, *oldest;
     entry *buckets[BUCKETS];
+    forgotten forgotten[FORGOTTEN_MAX]; /* a ring: no deadline is long enough to outlast it */
+    size_t forgotten_next;
 };
 
 vts_blob *vts_blob_new(uint8_t *data, size_t size)
@@ -137,11 +146,22 @@ static bool is_old(const entry *e, int64_t now)
 
 bool vts_store_takes(const vts_store *store, size_t size)
 {
-    const uint64_t most = store ? store->bytes_max / 4 : 0;
+    const uint64_t most = store ? store->bytes_max : 0;
     return most > sizeof(entry) + sizeof(vts_blob) && size <= most - sizeof(entry) - sizeof(vts_blob);
 }
 
-void vts_store_put(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, vts_blob *blob)
+static bool was_forgotten(const vts_store *store, const vts_blob *blob, unsigned owner, int64_t since_ns)
+{
+    for (size_t k = 0; k < FORGOTTEN_MAX; k++) {
+        const forgotten *f = &store->forgotten[k];
+        if (f->when_ns && f->when_ns >= since_ns && f->owner == owner &&
+            memcmp(f->about, blob->about, VTS_KEY_BYTES) == 0)
+            return true;
+    }
+    return false;
+}
+
+void vts_store_put(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, vts_blob *blob, int64_t since_ns)
 {
     entry *removed = NULL, *e;
     const int64_t now = vt_now_ns();
@@ -152,6 +172,12 @@ void vts_store_put(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned 
     memcpy(e->key, key, VTS_KEY_BYTES);
     e->until_ns = store->seconds ? now + (int64_t)store->seconds * 1000000000 : 0;
     pthread_mutex_lock(&store->lock);
+    if (was_forgotten(store, blob, owner, since_ns)) {
+        pthread_mutex_unlock(&store->lock);
+        vts_blob_drop(e->blob);
+        free(e);
+        return;
+    }
     entry **at = find(store, key, owner);
     if (*at)
         take_out(store, at, &removed);
@@ -209,17 +235,26 @@ bool vts_store_remove(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsign
     return there;
 }
 
-void vts_store_remove_about(vts_store *store, const uint8_t about[VTS_KEY_BYTES], unsigned owner)
+bool vts_store_remove_about(vts_store *store, const uint8_t about[VTS_KEY_BYTES], unsigned owner)
 {
     entry *removed = NULL;
+    const int64_t now = vt_now_ns();
+    bool there = false;
     pthread_mutex_lock(&store->lock);
+    forgotten *mark = &store->forgotten[store->forgotten_next++ % FORGOTTEN_MAX];
+    memcpy(mark->about, about, VTS_KEY_BYTES);
+    mark->owner = owner;
+    mark->when_ns = now;
     for (entry *e = store->oldest, *next; e; e = next) {
         next = e->newer;
-        if (e->owner == owner && memcmp(e->blob->about, about, VTS_KEY_BYTES) == 0)
+        if (e->owner == owner && memcmp(e->blob->about, about, VTS_KEY_BYTES) == 0) {
+            there = there || !is_old(e, now);
             take_out(store, find(store, e->key, e->owner), &removed);
+        }
     }
     pthread_mutex_unlock(&store->lock);
     free_all(removed);
+    return there;
 }
 
 void vts_store_sweep(vts_store *store)

@@ -18,10 +18,10 @@ typedef struct vts_blob {
     atomic_int references;
     uint8_t *data; /* malloc'ed */
     size_t size;
-    const char *format; /* of an upload: static text; NULL for an answer */
+    const char *format; /* of an upload, or of the picture that an answer is about: static text */
     size_t width, height;
     const char *type;             /* of an answer: Content-Type, static */
-    uint8_t about[VTS_KEY_BYTES]; /* of an answer: digest of its picture */
+    uint8_t about[VTS_KEY_BYTES]; /* digest of the picture that this is, or is about */
     vts_header headers[VTS_REPLY_HEADERS_MAX];
     size_t headers_count;
 } vts_blob;
@@ -38,8 +38,10 @@ VT_MUST_USE vt_status vts_store_open(vts_store **out, uint64_t bytes_max, unsign
 void vts_store_close(vts_store *store); /* NULL is fine */
 
 /* Keeps a reference of its own, under the key and the owner (an entry is seen by its owner only); replaces an older entry
- * and drops the least recently used ones. What is larger than a quarter of the store is not kept. */
-void vts_store_put(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, vts_blob *blob);
+ * and drops the least recently used ones. What is larger than the store is not kept, nor what is about a picture that was
+ * to be forgotten after the work on it had begun (since_ns, of vt_now_ns()). */
+void vts_store_put(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, vts_blob *blob,
+                   int64_t since_ns);
 
 bool vts_store_takes(const vts_store *store, size_t size); /* would put() keep so many bytes? NULL: no */
 
@@ -47,9 +49,9 @@ bool vts_store_takes(const vts_store *store, size_t size); /* would put() keep s
 vts_blob *vts_store_get(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, unsigned *expires_s);
 bool vts_store_remove(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner); /* was it there? */
 
-/* Drops every entry whose blob is about this picture; and whatever has passed its time limit. */
-void vts_store_remove_about(vts_store *store, const uint8_t about[VTS_KEY_BYTES], unsigned owner);
-void vts_store_sweep(vts_store *store);
+/* Drops every entry whose blob is about this picture, now and from work that is under way. True: there was one. */
+bool vts_store_remove_about(vts_store *store, const uint8_t about[VTS_KEY_BYTES], unsigned owner);
+void vts_store_sweep(vts_store *store); /* drops what has passed its time limit */
 
 typedef struct vts_store_state {
     uint64_t bytes, entries, hits, misses, evicted;

@@ -481,7 +481,7 @@ START_TEST(one_bad_file_does_not_stop_the_others)
 {
     exits(1, "predict " CAT " @/none.jpg Makefile " COFFEE " --jobs 2");
     ck_assert_uint_eq(lines(out), 4);
-    static const char *const codes[] = {NULL, "internal", "format_not_supported", NULL};
+    static const char *const codes[] = {NULL, "not_found", "format_not_supported", NULL};
     for (size_t k = 0; k < 4; k++) {
         json_t *j = line(k);
         const char *code = json_string_value(json_object_get(j, "code"));

@@ -230,7 +230,7 @@ static double quantile(double *values, size_t n, double q)
 
 static double alone(void)
 {
-    double ms[ALONE];
+    double ms[ALONE] = {0};
     for (int k = 0; k < 5 + ALONE; k++) { /* the first few warm up */
         answer a = explain();
         if (a.status != 200)

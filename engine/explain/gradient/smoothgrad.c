@@ -98,16 +98,6 @@ static size_t scratch(const vt_model_info *info, const void *raw)
            4096;
 }
 
-static vt_status settle(const vt_model_info *info, void *raw, const bool *given, vt_error *err)
-{
-    const smoothgrad_params *p = raw;
-    const vt_param *steps = vt_param_find(params, VT_COUNT(params), "steps");
-    (void)info;
-    if (given[steps - params] && p->base != VT_SMOOTH_INTEGRATED)
-        return vt_error_set(err, VT_E_INVALID, "steps", "steps goes with base=integrated_gradients only");
-    return VT_OK;
-}
-
 static double noise(void *host, uint64_t sample, uint64_t index)
 {
     const vt_ctx *ctx = host;
@@ -168,7 +158,6 @@ const vt_explainer vt_explainer_smoothgrad = {
     .params = params,
     .params_count = VT_COUNT(params),
     .params_size = sizeof(smoothgrad_params),
-    .settle = settle,
     .cost = cost,
     .maps = vt_maps_one,
     .scratch = scratch,
