@@ -157,13 +157,20 @@ check-long:
 
 # ---- installing ----
 VERSION := $(shell sed -n 's/.*VT_VERSION "\(.*\)"/\1/p' include/vitral/version.h)
-.PHONY: install deb docker clean help
-deb: all
+.PHONY: install deb docker man clean help
+man: $(BUILD)/man/vitrald.8 $(BUILD)/man/vitral.1
+$(BUILD)/man/%.8 $(BUILD)/man/%.1: $(BUILD)/vitral
+	@mkdir -p $(@D)
+	$(BUILD)/vitral man $(basename $(@F)) >$@.new && mv $@.new $@
+deb: all man
 	deploy/deb/build.sh $(BUILD)
 docker:
 	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) -t vitral:$(VERSION) -t vitral .
-install: all
+install: all man
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/vitral
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -m 644 $(BUILD)/man/vitral.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(BUILD)/man/vitrald.8 $(DESTDIR)$(PREFIX)/share/man/man8/
 	install -m 755 $(BUILD)/vitrald $(BUILD)/vitral $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 README.md LICENSE openapi.yaml models/default/CARD.md $(DESTDIR)$(PREFIX)/share/doc/vitral/
 clean:

@@ -124,7 +124,8 @@ static void reverse_patches(vt_test_tensors *list, float *image, const vt_test_t
         for (size_t y = 0; y < H; y++)
             for (size_t x = 0; x < W; x++) {
                 const size_t q = n - 1 - ((y / P) * o->grid_w + x / P);
-                image[(c * H + y) * W + x] = old[(c * H + (q / o->grid_w) * P + y % P) * W + (q % o->grid_w) * P + x % P];
+                image[(c * H + y) * W + x] =
+                    old[(c * H + (q / o->grid_w) * P + y % P) * W + (q % o->grid_w) * P + x % P];
             }
     free(old);
 }
@@ -160,8 +161,9 @@ static void follows(const vt_explainer *x, void (*edit)(vt_test_tensors *, float
                     for (size_t c = 0; c < a->w; c++) {
                         const double want = (double)a->values[source(a, plain.info, y, c)];
                         const double got = (double)b->values[y * b->w + c];
-                        ck_assert_msg(fabs(got - want) <= tolerance, "%s, net %zu, %s: map %zu [%zu][%zu] is %g, not %g",
-                                      x->name, n, what, k, y, c, got, want);
+                        ck_assert_msg(fabs(got - want) <= tolerance,
+                                      "%s, net %zu, %s: map %zu [%zu][%zu] is %g, not %g", x->name, n, what, k, y, c,
+                                      got, want);
                     }
             }
         vt_tiny_close(&plain);
