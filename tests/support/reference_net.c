@@ -66,7 +66,7 @@ static void attention(double *out, const double *qkv, const vt_model_info *info,
 
     for (size_t h = 0; h < H; h++)
         for (size_t i = 0; i < T; i++) {
-            double max = -INFINITY, sum = 0.0;
+            double max = -HUGE_VAL, sum = 0.0;
             for (size_t j = 0; j < T; j++) {
                 double s = 0.0;
                 for (size_t c = 0; c < d; c++)
