@@ -8,9 +8,9 @@ server_out=$(mktemp)
 server_pid=
 
 server_start() {
-    model=$1
+    served=$1
     shift
-    "${VITRAL_BUILD:-build}/vitrald" --model "$model" --listen 127.0.0.1:0 "$@" >"$server_out" 2>"$server_log" &
+    "${VITRAL_BUILD:-build}/vitrald" --model "$served" --listen 127.0.0.1:0 "$@" >"$server_out" 2>"$server_log" &
     server_pid=$!
     waited=0
     while ! grep -q '^listening on ' "$server_out"; do
