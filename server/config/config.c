@@ -116,7 +116,7 @@ static const vt_param table[] = {
      .type = VT_INT,
      FIELD(arena_keep_bytes),
      .max = 1 << 30,
-     .def = 8 << 20},
+     .def = 12 << 20},
     {.name = "blas_threads",
      .help = "threads of one matrix product; more than 1 only with one worker",
      .type = VT_INT,
