@@ -77,17 +77,28 @@ static unsigned engine_flags(const vts_request *r, bool predict)
     return (predict ? VT_REQUEST_PREDICT : 0) | (r->accept == VTS_ACCEPT_PNG ? VT_REQUEST_ONE_PICTURE : 0);
 }
 
+static void check_one_picture(vts_request *r, const vt_request *request)
+{
+    if (r->accept == VTS_ACCEPT_PNG && vt_request_maps(request) > 1)
+        vts_refuse(r, VTS_P_NOT_ACCEPTABLE, "", "image/png is for one map, and this request has %zu",
+                   vt_request_maps(request));
+}
+
 static void check(vts_request *r, bool predict)
 {
     parsed *p = malloc(sizeof *p);
     vt_request *request = NULL;
     vt_error err = {0};
     if (!p)
-        return;                                                  /* answer() will say so */
-    if (parse(r, p) && (p->given[0] || r->models->count == 1) && /* else the form may name another model */
-        vt_request_open(&request, p->model, &r->service->limits, p->pairs, p->pairs_count,
-                        engine_flags(r, predict) | (r->multipart ? VT_REQUEST_PARTIAL : 0), &err) != VT_OK)
-        vts_refuse_error(r, &err);
+        return; /* answer() will say so */
+    if (parse(r, p) &&
+        (p->given[0] || r->models->count == 1 || !r->multipart)) { /* else the form may name another model */
+        if (vt_request_open(&request, p->model, &r->service->limits, p->pairs, p->pairs_count,
+                            engine_flags(r, predict) | (r->multipart ? VT_REQUEST_PARTIAL : 0), &err) != VT_OK)
+            vts_refuse_error(r, &err);
+        else if (!r->multipart)
+            check_one_picture(r, request);
+    }
     vt_request_close(request);
     free(p);
 }
@@ -234,9 +245,8 @@ static void answer(vts_request *r, bool predict, void (*work)(vts_job *, vt_aren
         goto out;
     }
     check_picture(r, p, job->request);
-    if (!r->refusal.set && r->accept == VTS_ACCEPT_PNG && vt_request_maps(job->request) > 1)
-        vts_refuse(r, VTS_P_NOT_ACCEPTABLE, "", "image/png is for one map, and this request has %zu",
-                   vt_request_maps(job->request));
+    if (!r->refusal.set)
+        check_one_picture(r, job->request);
     if (r->refusal.set)
         goto out;
     job->work = work;
