@@ -449,8 +449,8 @@ const char *vt_request_canonical(const vt_request *rq)
 size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t maps, size_t scratch)
 {
     const size_t input = 3 * info->image_h * info->image_w;
-    /* a map may have a value for each pixel; its metrics are taken per patch */
-    /* and a method may keep a row of attention per head until the end of the run */
+    /* a map may have a value for each pixel, its metrics are taken per patch, and its method may keep a row of attention
+     * per head until the end of the run */
     const size_t per_map = input / 3 * sizeof(float) + info->grid_h * info->grid_w * sizeof(double) + sizeof(vt_map) +
                            2048 + 2 * info->heads * info->tokens * sizeof(double);
     return vt_trace_bytes(info, needs, 1) + maps * per_map + scratch + input * (sizeof(float) + 1) +

@@ -219,22 +219,6 @@ vts_blob *vts_store_get(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsi
     return blob;
 }
 
-bool vts_store_remove(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner)
-{
-    entry *removed = NULL;
-    const int64_t now = vt_now_ns();
-    bool there = false;
-    pthread_mutex_lock(&store->lock);
-    entry **at = find(store, key, owner);
-    if (*at) {
-        there = !is_old(*at, now);
-        take_out(store, at, &removed);
-    }
-    pthread_mutex_unlock(&store->lock);
-    free_all(removed);
-    return there;
-}
-
 bool vts_store_remove_about(vts_store *store, const uint8_t about[VTS_KEY_BYTES], unsigned owner)
 {
     entry *removed = NULL;

@@ -47,7 +47,6 @@ bool vts_store_takes(const vts_store *store, size_t size); /* would put() keep s
 
 /* A reference, or NULL. expires_s: seconds that are left (0 without a time limit); may be NULL. */
 vts_blob *vts_store_get(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, unsigned *expires_s);
-bool vts_store_remove(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner); /* was it there? */
 
 /* Drops every entry whose blob is about this picture, now and from work that is under way. True: there was one. */
 bool vts_store_remove_about(vts_store *store, const uint8_t about[VTS_KEY_BYTES], unsigned owner);

@@ -79,7 +79,7 @@ START_TEST(owners_do_not_see_each_other)
     put(1, 1, 100);
     ck_assert(has(1, 1) && !has(1, 2) && !has(1, 0));
     put(1, 2, 100);
-    ck_assert(vts_store_remove(store, key_of(1), 1) && !vts_store_remove(store, key_of(1), 1));
+    ck_assert(vts_store_remove_about(store, key_of(1), 1) && !vts_store_remove_about(store, key_of(1), 1));
     ck_assert(!has(1, 1) && has(1, 2));
 }
 END_TEST
@@ -150,7 +150,7 @@ static void *hammer(void *raw)
         if (seed >> 31)
             put(number, 0, 1 + (seed >> 8) % 4000);
         else if ((seed >> 28) % 4 == 0)
-            vts_store_remove(store, key_of(number), 0);
+            vts_store_remove_about(store, key_of(number), 0);
         else
             has(number, 0);
     }
@@ -170,7 +170,7 @@ START_TEST(many_threads)
     vts_store_state_of(store, &state);
     ck_assert_uint_le(state.bytes, 40000);
     for (unsigned k = 0; k < 32; k++)
-        vts_store_remove(store, key_of(k), 0);
+        vts_store_remove_about(store, key_of(k), 0);
     vts_store_state_of(store, &state);
     ck_assert(state.bytes == 0 && state.entries == 0);
 }
