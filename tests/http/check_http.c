@@ -332,6 +332,10 @@ START_TEST(expect_continue)
         {"/explain?method=nosuch", VT_HTTP_FORM "Content-Length: 1000\r\n", 422, "method_unknown"},
         {"/explain", "Content-Type: text/plain\r\nContent-Length: 1000\r\n", 415, "media_type_not_supported"},
         {"/nothing", "Content-Length: 1000\r\n", 404, "not_found"},
+        /* a raw body has no form that could mend anything */
+        {"/explain?scale=fixed", "Content-Type: image/jpeg\r\nContent-Length: 1000\r\n", 422, "invalid_parameter"},
+        {"/explain?class=0,1", "Accept: image/png\r\nContent-Type: image/jpeg\r\nContent-Length: 1000\r\n", 406,
+         "not_acceptable"},
     };
     for (size_t k = 0; k < VT_COUNT(early); k++) { /* no body is sent: the refusal comes without it */
         fd = vt_http_connect(vt_served.port);

@@ -314,6 +314,35 @@ START_TEST(pictures_that_are_held)
 }
 END_TEST
 
+/* An upload whose answer comes from memory is an upload all the same: it is held anew. */
+START_TEST(a_cached_answer_holds_its_picture)
+{
+    char target[200];
+    vt_http_reply reply = vt_served_post("/explain?method=rollout&output=values", "", "");
+    char *id = text_of(&reply, "image", "id");
+    vt_http_free(&reply);
+    for (unsigned k = 0; k < 1024; k++) { /* others push it out */
+        uint8_t key[VTS_KEY_BYTES] = {(uint8_t)k, (uint8_t)(k >> 8), 1};
+        uint8_t *data = calloc(1, 1 << 16);
+        vts_blob *blob = vts_blob_new(data, 1 << 16);
+        ck_assert(data && blob);
+        vts_store_put(vt_served.service.held, key, 0, blob, INT64_MAX);
+        vts_blob_drop(blob);
+    }
+    snprintf(target, sizeof target, "/images/%s", id);
+    vt_served_expect(vt_http_call(vt_served.port, "GET", target, "", NULL, 0), 404, "image_gone", NULL);
+    reply = vt_served_post("/explain?method=rollout&output=values", "", "");
+    json_t *root = vt_served_json(&reply);
+    ck_assert(json_is_true(json_object_get(root, "cached")));
+    json_decref(root);
+    vt_http_free(&reply);
+    reply = vt_http_call(vt_served.port, "GET", target, "", NULL, 0);
+    ck_assert_int_eq(reply.status, 200);
+    vt_http_free(&reply);
+    free(id);
+}
+END_TEST
+
 /* ---- access ---- */
 
 static void restart(const char *tokens, const char *origins)
@@ -468,5 +497,6 @@ VT_SUITE("work", tcase_set_timeout(tc, 120.0); tcase_add_checked_fixture(tc, vt_
          tcase_add_test(tc, events_end_with_the_document); tcase_add_test(tc, events_while_the_work_runs);
          tcase_add_test(tc, quiet_streams_are_kept_alive); tcase_add_test(tc, a_stream_that_is_left_stops_its_work);
          tcase_add_test(tc, many_clients); tcase_add_test(tc, repeated_requests_come_from_memory);
-         tcase_add_test(tc, pictures_that_are_held); tcase_add_test(tc, tokens); tcase_add_test(tc, origins);
-         tcase_add_test(tc, draining_answers_what_is_in_hand); tcase_add_test(tc, draining_gives_up_after_its_time))
+         tcase_add_test(tc, pictures_that_are_held); tcase_add_test(tc, a_cached_answer_holds_its_picture);
+         tcase_add_test(tc, tokens); tcase_add_test(tc, origins); tcase_add_test(tc, draining_answers_what_is_in_hand);
+         tcase_add_test(tc, draining_gives_up_after_its_time))
