@@ -12,17 +12,34 @@
 #include "engine/render/draw.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 const char *const vt_sign_names[] = {"positive", "negative", "both", NULL};
 const char *const vt_scale_names[] = {"max", "minmax", "percentile", "fixed", NULL};
 const char *const vt_size_names[] = {"original", "model", "grid", NULL};
 const char *const vt_interpolation_names[] = {"bilinear", "bicubic", "nearest", NULL};
 
-static int by_value(const void *a, const void *b)
+/* Ascending, in place: qsort may take memory of its own. */
+static void sort_values(float *x, size_t n)
 {
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
+    for (size_t start = n / 2, end = n;
+         end > 1;) { /* heap sort: first the heap is built, then its top goes to the end */
+        if (start > 0) {
+            start--;
+        } else {
+            const float top = x[0];
+            x[0] = x[--end];
+            x[end] = top;
+        }
+        for (size_t at = start, child; (child = 2 * at + 1) < end; at = child) {
+            if (child + 1 < end && x[child + 1] > x[child])
+                child++;
+            if (x[at] >= x[child])
+                break;
+            const float lower = x[at];
+            x[at] = x[child];
+            x[child] = lower;
+        }
+    }
 }
 
 static double percentile(const float *sorted, size_t n, double percent)
@@ -52,7 +69,7 @@ static vt_status find_ends(double *lo, double *hi, const float *u, size_t n, con
             return vt_error_set(err, VT_E_NOMEM, "", "no memory to sort the %zu values of a map", n);
         for (size_t i = 0; i < n; i++)
             sorted[i] = u[i];
-        qsort(sorted, n, sizeof *sorted, by_value);
+        sort_values(sorted, n);
         *lo = percentile(sorted, n, 1.0);
         *hi = percentile(sorted, n, 99.0);
         vt_arena_rewind(arena, mark);
