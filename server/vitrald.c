@@ -87,7 +87,7 @@ static vt_status open_models(vts_model_set **out, vt_error *err)
 {
     char name[64];
     const char *dir = NULL;
-    vts_model_set *set = vts_model_set_new();
+    vts_model_set *set = vts_model_set_new(settings.models_count ? settings.models_count : 1);
     vt_status st = set ? VT_OK : vt_error_set(err, VT_E_NOMEM, "", "no memory for the models");
     if (st == VT_OK && settings.models_count == 0) {
         st = vt_model_open(&set->models[0], NULL, NULL, err);

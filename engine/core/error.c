@@ -4,25 +4,11 @@
  * is put together in a buffer of its own first: an error is often built from an older error's text. No state: any
  * thread. */
 #include "vitral/status.h"
+#include "vitral/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Length of text without a character that was cut in half at its end. */
-static size_t whole_characters(const char *text, size_t length)
-{
-    size_t lead = length;
-    while (lead > 0 && length - lead < 4) {
-        lead--;
-        const unsigned char c = (unsigned char)text[lead];
-        if ((c & 0xC0u) == 0x80u)
-            continue; /* inside a character: look for its first byte */
-        const size_t need = c >= 0xF0u ? 4 : c >= 0xE0u ? 3 : c >= 0xC0u ? 2 : 1;
-        return length - lead < need ? lead : length;
-    }
-    return length; /* no UTF-8 at all: nothing to save */
-}
 
 static void print_cut(char *out, size_t size, const char *fmt, va_list args) VT_PRINTF(3, 0);
 static void print_cut(char *out, size_t size, const char *fmt, va_list args)
@@ -31,14 +17,14 @@ static void print_cut(char *out, size_t size, const char *fmt, va_list args)
     if (length < 0)
         out[0] = '\0';
     else if ((size_t)length >= size)
-        out[whole_characters(out, size - 1)] = '\0';
+        out[vt_utf8_cut(out, size - 1)] = '\0';
 }
 
 static void copy_cut(char *out, size_t size, const char *text)
 {
     size_t length = strlen(text);
     if (length >= size)
-        length = whole_characters(text, size - 1);
+        length = vt_utf8_cut(text, size - 1);
     memmove(out, text, length); /* text may be the same error's own field */
     out[length] = '\0';
 }
@@ -69,6 +55,21 @@ void vt_error_allow(vt_error *err, const char *fmt, ...)
     print_cut(allowed, sizeof allowed, fmt, args);
     va_end(args);
     copy_cut(err->allowed, sizeof err->allowed, allowed);
+}
+
+void vt_error_allow_more(vt_error *err, const char *separator, const char *text)
+{
+    if (!err)
+        return;
+    const size_t used = strlen(err->allowed), room = sizeof err->allowed - 4; /* "..." and a NUL */
+    const char *between = used > 0 ? separator : "";
+    const size_t more = strlen(between) + strlen(text);
+    if (used > 0 && strcmp(err->allowed + used - (used < 3 ? used : 3), "...") == 0)
+        return; /* full before */
+    if (more <= room && used <= room - more)
+        snprintf(err->allowed + used, sizeof err->allowed - used, "%s%s", between, text);
+    else
+        copy_cut(err->allowed + used, sizeof err->allowed - used, "...");
 }
 
 const char *vt_status_name(vt_status status)

@@ -91,7 +91,11 @@ void vt_number_print(double x, char out[VT_NUMBER_MAX])
         snprintf(out, VT_NUMBER_MAX, "%lld", (long long)x);
         return;
     }
-    snprintf(out, VT_NUMBER_MAX, "%.9g", x);
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, VT_NUMBER_MAX, "%.*g", digits, x);
+        if (strtod(out, NULL) == x) /* both of them speak the locale's language */
+            break;
+    }
     char *comma = strchr(out, ',');
     if (comma)
         *comma = '.';

@@ -16,7 +16,8 @@ vt_number_fault vt_number_int(const char *text, size_t length, int64_t *out);
 vt_number_fault vt_number_float(const char *text, size_t length, double *out);
 
 enum { VT_NUMBER_MAX = 32 };
-/* Shortest of whole digits (|x| < 2^53) or %.9g, with '.' in every locale. x is not NaN; -0 is written as 0. Any thread. */
+/* Digits of a whole number (|x| < 2^53), else the fewest that vt_number_float reads back as x, with '.' in every locale: two
+ * numbers never share a text. x is not NaN; -0 is written as 0. Any thread. */
 void vt_number_print(double x, char out[VT_NUMBER_MAX]);
 
 #endif

@@ -14,6 +14,7 @@
 #include "engine/core/number.h"
 #include "engine/core/param_text.h"
 #include "vitral/model.h"
+#include "vitral/text.h"
 
 /* A value of any type, before it is stored. */
 typedef union value {
@@ -81,11 +82,11 @@ typedef struct reader {
 /* why: the middle of the sentence, from the value on: "is not a whole number" */
 static vt_status refuse(const reader *r, const char *why)
 {
-    char quoted[80], allowed[VT_ERROR_ALLOWED];
+    char quoted[VT_QUOTE_SIZE], allowed[VT_ERROR_ALLOWED];
     if (r->row->flags & VT_PARAM_SECRET)
         snprintf(quoted, sizeof quoted, "***");
     else
-        vt_param_quote(r->text, quoted, sizeof quoted);
+        vt_quote(quoted, sizeof quoted, r->text);
     vt_param_allowed(r->row, r->info, allowed, sizeof allowed);
     vt_error_set(r->err, VT_E_INVALID, r->row->name, "%s: \"%s\" %s; allowed: %s", r->row->name, quoted, why, allowed);
     vt_error_allow(r->err, "%s", allowed);
@@ -94,11 +95,11 @@ static vt_status refuse(const reader *r, const char *why)
 
 static vt_status refuse_part(const reader *r, const char *part, size_t length, const char *why)
 {
-    char copy[96], quoted[80], sentence[160];
+    char copy[96], quoted[VT_QUOTE_SIZE], sentence[160];
     if (strlen(r->text) == length)
         return refuse(r, why);
     snprintf(copy, sizeof copy, "%.*s", (int)(length < sizeof copy ? length : sizeof copy - 1), part);
-    vt_param_quote(copy, quoted, sizeof quoted);
+    vt_quote(quoted, sizeof quoted, copy);
     snprintf(sentence, sizeof sentence, "has \"%s\", which %s", quoted, why);
     return refuse(r, sentence);
 }

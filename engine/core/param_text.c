@@ -12,6 +12,7 @@
 
 #include "engine/core/number.h"
 #include "vitral/model.h"
+#include "vitral/text.h"
 
 /* ---- a bounded text ---- */
 
@@ -41,10 +42,8 @@ static void put(writer *w, const char *text)
     w->full = true;
     const size_t room = w->size - 1 - w->used;
     memcpy(w->buf + w->used, text, room);
-    size_t end = w->size - 1, dots = end < 3 ? end : 3;
-    end -= dots;
-    while (end > 0 && ((unsigned char)w->buf[end] & 0xC0u) == 0x80u)
-        end--; /* not inside a character */
+    const size_t whole = w->size - 1, dots = whole < 3 ? whole : 3;
+    const size_t end = vt_utf8_cut(w->buf, whole - dots);
     memcpy(w->buf + end, "...", dots);
     w->buf[end + dots] = '\0';
 }
@@ -122,56 +121,6 @@ size_t vt_param_choice_count(const vt_param *row)
     while (row->choices && row->choices[n])
         n++;
     return n;
-}
-
-/* Bytes of the well-formed printable UTF-8 character at text, or 0. */
-static size_t character_length(const unsigned char *text)
-{
-    const unsigned char c = text[0];
-    size_t length;
-    unsigned long code;
-    if (c < 0x80u)
-        return c >= 0x20u && c != 0x7Fu ? 1 : 0;
-    if (c >= 0xC2u && c <= 0xDFu)
-        length = 2, code = c & 0x1Fu;
-    else if (c >= 0xE0u && c <= 0xEFu)
-        length = 3, code = c & 0x0Fu;
-    else if (c >= 0xF0u && c <= 0xF4u)
-        length = 4, code = c & 0x07u;
-    else
-        return 0;
-    for (size_t k = 1; k < length; k++) {
-        if ((text[k] & 0xC0u) != 0x80u)
-            return 0; /* the ending NUL too */
-        code = code << 6 | (text[k] & 0x3Fu);
-    }
-    if (code < 0xA0u || (length == 3 && code < 0x800u) || (length == 4 && (code < 0x10000u || code > 0x10FFFFu)) ||
-        (code >= 0xD800u && code <= 0xDFFFu))
-        return 0; /* control characters, longer than need be, surrogates */
-    return length;
-}
-
-void vt_param_quote(const char *text, char *out, size_t size)
-{
-    enum { MOST = 60 };
-    const unsigned char *in = (const unsigned char *)text;
-    size_t at = 0, used = 0;
-    while (in[at]) {
-        const size_t length = character_length(in + at), step = length > 0 ? length : 1;
-        if (used + step > MOST || used + step + 4 > size)
-            break;
-        if (length > 0)
-            memcpy(out + used, in + at, length);
-        else
-            out[used] = '?';
-        used += step;
-        at += step;
-    }
-    if (in[at] && used + 4 <= size) {
-        memcpy(out + used, "...", 3);
-        used += 3;
-    }
-    out[used] = '\0';
 }
 
 /* ---- what is allowed ---- */

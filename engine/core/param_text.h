@@ -7,8 +7,6 @@
 
 #include "vitral/param.h"
 
-#define VT_SEED_MAX 9007199254740991.0 /* 2^53 - 1 */
-
 /* Range of a row's numbers as they are typed: [*min, *max], both whole for indices. False when the range comes from a
  * model and info is NULL: anything may be right then. max < min: nothing is. */
 bool vt_param_range(const vt_param *row, const struct vt_model_info *info, double *min, double *max);
@@ -20,9 +18,5 @@ size_t vt_param_bound_count(vt_param_bound bound, const struct vt_model_info *in
 bool vt_param_is_index(const vt_param *row);
 
 size_t vt_param_choice_count(const vt_param *row); /* 0 without choices */
-
-/* A value as it may stand in a message: at most 60 bytes of it, cut between characters, what is no clean UTF-8 text
- * replaced by '?'. out: at least 80 bytes. */
-void vt_param_quote(const char *text, char *out, size_t size);
 
 #endif

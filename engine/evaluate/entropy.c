@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static double measure(const double *mass, size_t n)
+static double entropy_of(const double *mass, size_t n)
 {
     double total = 0.0, entropy = 0.0;
     for (size_t i = 0; i < n; i++)
@@ -17,6 +17,13 @@ static double measure(const double *mass, size_t n)
             entropy -= share * log(share);
     }
     return entropy > 0.0 ? entropy : 0.0; /* not -0 */
+}
+
+static vt_status measure(const vt_metric_ctx *ctx, const void *params, vt_metric_value *value, vt_error *err)
+{
+    (void)params, (void)err;
+    value->value = entropy_of(ctx->mass, ctx->cells);
+    return VT_OK;
 }
 
 const vt_metric vt_metric_entropy = {

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static double measure(const double *mass, size_t n)
+static double gini_of(const double *mass, size_t n)
 {
     double total = 0.0, apart = 0.0; /* apart: sum over pairs i < j of |mass[i] - mass[j]| */
     for (size_t i = 0; i < n; i++) {
@@ -16,6 +16,13 @@ static double measure(const double *mass, size_t n)
         total += mass[i];
     }
     return total > 0.0 ? apart / ((double)n * total) : (double)NAN;
+}
+
+static vt_status measure(const vt_metric_ctx *ctx, const void *params, vt_metric_value *value, vt_error *err)
+{
+    (void)params, (void)err;
+    value->value = gini_of(ctx->mass, ctx->cells);
+    return VT_OK;
 }
 
 const vt_metric vt_metric_gini = {

@@ -36,7 +36,7 @@ static double kth_largest(const double *mass, size_t n, size_t k)
     return of_bits(low);
 }
 
-static double measure(const double *mass, size_t n)
+static double mass_of(const double *mass, size_t n)
 {
     const size_t k = (n + 9) / 10;
     double total = 0.0;
@@ -54,6 +54,13 @@ static double measure(const double *mass, size_t n)
         }
     const double share = (top + (double)(k - above) * level) / total;
     return share < 1.0 ? share : 1.0; /* the two sums round differently */
+}
+
+static vt_status measure(const vt_metric_ctx *ctx, const void *params, vt_metric_value *value, vt_error *err)
+{
+    (void)params, (void)err;
+    value->value = mass_of(ctx->mass, ctx->cells);
+    return VT_OK;
 }
 
 const vt_metric vt_metric_mass_top10 = {

@@ -14,6 +14,9 @@ typedef vt_status vt_decoder(vt_image *out, const uint8_t *bytes, size_t size, c
 #include "engine/image/decoders.def"
 #undef VT_DECODER
 
+/* A PNG as labels (vitral/mask.h): each pixel of out->rgb holds the low byte of its label, the high byte and 0. */
+vt_decoder vt_decode_png_labels;
+
 /* Longest side that is read. With it, what depends on a side alone (rows, resize tables) stays small. */
 enum { VT_IMAGE_SIDE_MAX = 65535 };
 

@@ -7,7 +7,7 @@
  *
  * Rules: a 16-bit sample v becomes (v + 128) / 257, one of b < 8 bits v * 255 / (2^b - 1); a colour key is compared
  * with the sample as stored; an index past the palette is black, as libpng and the browsers show it; gAMA, cHRM, sRGB,
- * iCCP and all text are skipped unread.
+ * iCCP and all text are skipped unread. Of a mask the samples are labels and stay as they are stored (vitral/mask.h).
  *
  * Errors of libpng come back by longjmp to read_guarded; everything lives in the png_reader of its caller. */
 #include "engine/image/decoder.h"
@@ -39,6 +39,7 @@ typedef struct png_reader {
     const vt_decode_options *options;
     vt_canvas canvas;
     int type, depth;
+    bool labels;           /* samples are no colours */
     bool has_key;          /* a colour key (grey, RGB): */
     unsigned key[3];       /* its samples as stored */
     uint8_t table[256][3]; /* palette, or grey of up to 8 bits, with alpha already laid over the background */
@@ -127,8 +128,32 @@ static inline void convert_samples(const png_reader *r, uint8_t *to, ptrdiff_t s
     }
 }
 
+/* The same for labels: low byte, high byte, 0. */
+static void convert_labels(const png_reader *r, uint8_t *to, ptrdiff_t step, size_t count)
+{
+    const bool is_palette = r->type == PNG_COLOR_TYPE_PALETTE;
+    const size_t bytes = r->depth == 16 ? 2 : 1, colours = !is_palette && (r->type & PNG_COLOR_MASK_COLOR) ? 3 : 1;
+    const size_t alphas = (r->type & PNG_COLOR_MASK_ALPHA) ? 1 : 0;
+    const uint8_t *s = r->row;
+    for (size_t i = 0; i < count; i++, to += step) {
+        unsigned stored[4] = {0};
+        for (size_t k = 0; k < colours + alphas; k++, s += bytes)
+            stored[k] = bytes == 2 ? sample16(s) : s[0];
+        unsigned label = colours == 3 ? (stored[0] | stored[1] | stored[2]) != 0 : stored[0];
+        const bool is_key = r->has_key && stored[0] == r->key[0] &&
+                            (colours == 1 || (stored[1] == r->key[1] && stored[2] == r->key[2]));
+        if (alphas ? stored[colours] == 0 : is_key)
+            label = 0;
+        to[0] = (uint8_t)(label & 255), to[1] = (uint8_t)(label >> 8), to[2] = 0;
+    }
+}
+
 static void convert(const png_reader *r, uint8_t *to, ptrdiff_t step, size_t count)
 {
+    if (r->labels) {
+        convert_labels(r, to, step, count);
+        return;
+    }
     const bool wide = r->depth == 16;
     switch (r->type) {
     case PNG_COLOR_TYPE_GRAY_ALPHA:
@@ -333,10 +358,10 @@ static bool read_guarded(png_reader *r, vt_image *out)
     return true;
 }
 
-vt_status vt_decode_png(vt_image *out, const uint8_t *bytes, size_t size, const vt_decode_options *options,
+static vt_status decode(vt_image *out, const uint8_t *bytes, size_t size, bool labels, const vt_decode_options *options,
                         vt_arena *arena, vt_error *err)
 {
-    png_reader r = {.bytes = bytes, .size = size, .arena = arena, .options = options};
+    png_reader r = {.bytes = bytes, .size = size, .arena = arena, .options = options, .labels = labels};
     vt_status st = open_canvas(&r, out, err);
     if (st != VT_OK)
         return st;
@@ -345,4 +370,16 @@ vt_status vt_decode_png(vt_image *out, const uint8_t *bytes, size_t size, const 
     png_destroy_read_struct(&r.png, &r.info, NULL);
     vt_arena_rewind(arena, r.canvas.keep);
     return st;
+}
+
+vt_status vt_decode_png(vt_image *out, const uint8_t *bytes, size_t size, const vt_decode_options *options,
+                        vt_arena *arena, vt_error *err)
+{
+    return decode(out, bytes, size, false, options, arena, err);
+}
+
+vt_status vt_decode_png_labels(vt_image *out, const uint8_t *bytes, size_t size, const vt_decode_options *options,
+                               vt_arena *arena, vt_error *err)
+{
+    return decode(out, bytes, size, true, options, arena, err);
 }

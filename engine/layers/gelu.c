@@ -15,8 +15,7 @@
 
 #include "engine/layers/expneg.h"
 #include "engine/layers/lanes.h"
-
-enum { GELU_ERF, GELU_TANH, GELU_QUICK };
+#include "vitral/model.h"
 
 VT_INLINE float normal_cdf(float x)
 {
@@ -129,9 +128,9 @@ VT_CLONES static void quick_relprop(float *dx, const float *dout, const float *x
 
 void vt_gelu_forward(float *out, const float *x, size_t n, int kind)
 {
-    if (kind == GELU_TANH)
+    if (kind == VT_GELU_TANH)
         tanh_forward(out, x, n);
-    else if (kind == GELU_QUICK)
+    else if (kind == VT_QUICK_GELU)
         quick_forward(out, x, n);
     else
         erf_forward(out, x, n);
@@ -139,9 +138,9 @@ void vt_gelu_forward(float *out, const float *x, size_t n, int kind)
 
 void vt_gelu_backward(float *dx, const float *dout, const float *x, size_t n, int kind)
 {
-    if (kind == GELU_TANH)
+    if (kind == VT_GELU_TANH)
         tanh_backward(dx, dout, x, n);
-    else if (kind == GELU_QUICK)
+    else if (kind == VT_QUICK_GELU)
         quick_backward(dx, dout, x, n);
     else
         erf_backward(dx, dout, x, n);
@@ -149,9 +148,9 @@ void vt_gelu_backward(float *dx, const float *dout, const float *x, size_t n, in
 
 void vt_gelu_relprop(float *dx, const float *dout, const float *x, size_t n, int kind)
 {
-    if (kind == GELU_TANH)
+    if (kind == VT_GELU_TANH)
         tanh_relprop(dx, dout, x, n);
-    else if (kind == GELU_QUICK)
+    else if (kind == VT_QUICK_GELU)
         quick_relprop(dx, dout, x, n);
     else
         erf_relprop(dx, dout, x, n);

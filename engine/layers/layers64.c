@@ -7,10 +7,11 @@
 #include "engine/layers/layers64.h"
 
 #include "engine/layers/lanes.h"
+#include "vitral/model.h"
 
 #include <math.h>
 
-enum { GELU_ERF, GELU_TANH, GELU_QUICK, LANES64 = 8 };
+enum { LANES64 = 8 };
 
 VT_INLINE double join(const double lane[LANES64])
 {
@@ -91,11 +92,11 @@ VT_INLINE double tanh_argument(double x)
 
 VT_CLONES void vt_gelu64_forward(double *out, const double *x, size_t n, int kind)
 {
-    if (kind == GELU_TANH) {
+    if (kind == VT_GELU_TANH) {
         VT_INDEPENDENT
         for (size_t i = 0; i < n; i++)
             out[i] = x[i] * sigmoid_at(tanh_argument(x[i])).value;
-    } else if (kind == GELU_QUICK) {
+    } else if (kind == VT_QUICK_GELU) {
         VT_INDEPENDENT
         for (size_t i = 0; i < n; i++)
             out[i] = x[i] * sigmoid_at(1.702 * x[i]).value;
@@ -108,13 +109,13 @@ VT_CLONES void vt_gelu64_forward(double *out, const double *x, size_t n, int kin
 
 VT_CLONES void vt_gelu64_backward(double *dx, const double *dout, const double *x, size_t n, int kind)
 {
-    if (kind == GELU_TANH) {
+    if (kind == VT_GELU_TANH) {
         VT_INDEPENDENT
         for (size_t i = 0; i < n; i++) {
             const sigmoid s = sigmoid_at(tanh_argument(x[i]));
             dx[i] = dout[i] * (s.value + x[i] * s.slope * (1.5957691216057308 * (1.0 + 0.134145 * x[i] * x[i])));
         }
-    } else if (kind == GELU_QUICK) {
+    } else if (kind == VT_QUICK_GELU) {
         VT_INDEPENDENT
         for (size_t i = 0; i < n; i++) {
             const sigmoid s = sigmoid_at(1.702 * x[i]);

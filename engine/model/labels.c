@@ -6,6 +6,7 @@
 #include "engine/model/labels.h"
 
 #include "vitral/param.h"
+#include "vitral/text.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include <string.h>
 
 enum {
-    SHOWN = 80,       /* letters of a text that a message repeats */
+    SHOWN = 84,       /* buffer for a label that a message repeats */
     NEAREST_MAX = 64, /* longer texts are not searched for a near label: the time grows with both lengths */
     SHARERS_MAX = 16  /* indices that a message lists */
 };
@@ -21,27 +22,13 @@ enum {
 /* ---- text ---- */
 
 /* The next code point; an invalid byte counts as itself, with its place above all code points. */
-static uint32_t next(const unsigned char **at)
+static uint32_t next(const char **at)
 {
-    const unsigned char *p = *at;
-    const uint32_t first = *p;
-    int more = -1;
-    if (first < 0x80)
-        more = 0;
-    else if (first >= 0xc2 && first < 0xf5)
-        more = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-    uint32_t code = more <= 0 ? first : first & (0x3fu >> more);
-    for (int i = 1; i <= more; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            *at = p + 1;
-            return 0x110000u + first;
-        }
-        code = code << 6 | (p[i] & 0x3fu);
-    }
-    *at = p + (more > 0 ? more : 0) + 1;
-    if (more < 0 || (more == 2 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) ||
-        (more == 3 && (code < 0x10000 || code > 0x10ffff)))
-        return 0x110000u + code;
+    uint32_t code = 0;
+    const size_t length = vt_utf8_read(*at, 4, &code);
+    if (length == 0)
+        code = 0x110000u + (unsigned char)**at;
+    *at += length > 0 ? length : 1;
     return code;
 }
 
@@ -64,32 +51,10 @@ static uint32_t fold(uint32_t code)
 
 static bool same_label(const char *a, const char *b)
 {
-    const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
-    while (*x && *y)
-        if (fold(next(&x)) != fold(next(&y)))
+    while (*a && *b)
+        if (fold(next(&a)) != fold(next(&b)))
             return false;
-    return !*x && !*y;
-}
-
-static bool valid_utf8(const char *text)
-{
-    for (const unsigned char *at = (const unsigned char *)text; *at;)
-        if (next(&at) >= 0x110000u)
-            return false;
-    return true;
-}
-
-/* The text as a message may show it: cut at a whole character, no controls. */
-static const char *shown(char buf[SHOWN + 4], const char *text)
-{
-    size_t n = 0;
-    for (; n < SHOWN && text[n]; n++)
-        buf[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? '?' : text[n];
-    const bool cut = text[n] != 0;
-    while (cut && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
-        n--;
-    memcpy(buf + n, cut ? "..." : "", cut ? 4 : 1);
-    return buf;
+    return !*a && !*b;
 }
 
 /* ---- making ---- */
@@ -130,7 +95,7 @@ vt_status vt_labels_parse(vt_labels *out, const char *text, size_t size, const c
         else if (memchr(at, 0, (size_t)(end - at)))
             status = vt_error_set(err, VT_E_BAD_MODEL, "", "%s: line %zu holds a NUL", what, labels.count + 1);
         *end = 0;
-        if (status == VT_OK && !valid_utf8(at))
+        if (status == VT_OK && !vt_utf8_valid(at, strlen(at)))
             status = vt_error_set(err, VT_E_BAD_MODEL, "", "%s: line %zu is not UTF-8", what, labels.count + 1);
         labels.texts[labels.count] = at;
         at = after;
@@ -206,9 +171,9 @@ static vt_status find_index(const vt_labels *labels, const char *digits, const c
     for (const char *at = digits; *at; at++) {
         value = value * 10 + (size_t)(*at - '0');
         if (value >= labels->count) {
-            char buf[SHOWN + 4];
+            char buf[SHOWN];
             vt_error_set(err, VT_E_CLASS_RANGE, param, "%s %s does not exist: the model has %zu classes", param,
-                         shown(buf, digits), labels->count);
+                         vt_quote(buf, sizeof buf, digits), labels->count);
             vt_error_allow(err, "0 ... %zu", labels->count - 1);
             return VT_E_CLASS_RANGE;
         }
@@ -219,7 +184,7 @@ static vt_status find_index(const vt_labels *labels, const char *digits, const c
 
 static vt_status refuse_shared(const vt_labels *labels, const char *text, const char *param, vt_error *err)
 {
-    char list[SHARERS_MAX * 24 + 32] = "", buf[SHOWN + 4];
+    char list[SHARERS_MAX * 24 + 32] = "", buf[SHOWN];
     size_t n = 0, at = 0;
     for (size_t i = 0; i < labels->count; i++) {
         if (!same_label(labels->texts[i], text))
@@ -230,7 +195,7 @@ static vt_status refuse_shared(const vt_labels *labels, const char *text, const 
     if (n > SHARERS_MAX)
         snprintf(list + at, sizeof list - at, ", and %zu more", n - SHARERS_MAX);
     vt_error_set(err, VT_E_INVALID, param, "%s \"%s\" is the label of %zu classes (%s): give the index", param,
-                 shown(buf, text), n, list);
+                 vt_quote(buf, sizeof buf, text), n, list);
     vt_error_allow(err, "%s", list);
     return VT_E_INVALID;
 }
@@ -268,7 +233,7 @@ static const char *nearest_label(const vt_labels *labels, const char *text)
 
 vt_status vt_labels_find(const vt_labels *labels, const char *text, const char *param, int *index, vt_error *err)
 {
-    char buf[SHOWN + 4], near_buf[SHOWN + 4];
+    char buf[SHOWN], near_buf[SHOWN];
     if (labels->count == 0)
         return vt_error_set(err, VT_E_UNSUPPORTED, param, "this model has no head: there is no class to name");
     if (*text && strspn(text, "0123456789") == strlen(text))
@@ -292,15 +257,17 @@ vt_status vt_labels_find(const vt_labels *labels, const char *text, const char *
         vt_error_set(err, VT_E_INVALID, param, "%s is empty", param);
     } else if (!labels->named || looks_numeric(text)) {
         vt_error_set(err, VT_E_INVALID, param, "%s \"%s\" is no index: an index has digits only, 0 ... %zu%s", param,
-                     shown(buf, text), labels->count - 1, labels->named ? "" : " (this model has no labels)");
+                     vt_quote(buf, sizeof buf, text), labels->count - 1,
+                     labels->named ? "" : " (this model has no labels)");
     } else {
         const char *near = nearest_label(labels, text);
         if (near)
             vt_error_set(err, VT_E_INVALID, param, "%s \"%s\" is no label of this model; the nearest is \"%s\"", param,
-                         shown(buf, text), shown(near_buf, near));
+                         vt_quote(buf, sizeof buf, text), vt_quote(near_buf, sizeof near_buf, near));
         else
-            vt_error_set(err, VT_E_INVALID, param, "%s \"%s\" is no label of this model", param, shown(buf, text));
+            vt_error_set(err, VT_E_INVALID, param, "%s \"%s\" is no label of this model", param,
+                         vt_quote(buf, sizeof buf, text));
     }
-    vt_error_allow(err, labels->named ? "0 ... %zu, or a label" : "0 ... %zu", labels->count - 1);
+    vt_error_allow(err, labels->named ? "0 ... %zu, a label" : "0 ... %zu", labels->count - 1);
     return VT_E_INVALID;
 }

@@ -7,6 +7,8 @@
  * thread. A file that is cut short while it is mapped gives SIGBUS: models are replaced by rename. */
 #include "engine/model/safetensors.h"
 
+#include "vitral/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -71,17 +73,7 @@ bool vt_st_is_integer(const vt_st_tensor *tensor)
 
 const char *vt_st_shown(char buf[VT_ST_SHOWN], const char *name)
 {
-    size_t n = strlen(name);
-    const bool cut = n > VT_ST_SHOWN - 4;
-    if (cut) {
-        n = VT_ST_SHOWN - 4;
-        while (n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80)
-            n--;
-    }
-    for (size_t i = 0; i < n; i++)
-        buf[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
-    memcpy(buf + n, cut ? "..." : "", cut ? 4 : 1);
-    return buf;
+    return vt_quote(buf, VT_ST_SHOWN, name);
 }
 
 /* ---- one entry of the header ---- */

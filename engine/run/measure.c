@@ -49,41 +49,89 @@ static size_t mass_room(const vt_map *map, const vt_model_info *info)
     return map->unit == VT_UNIT_PIXEL || cells > n ? cells : n;
 }
 
-/* Is metric k wanted? Bit 0 of the option is the first metric of the registry. */
-static bool wanted(const vt_request *rq, bool none, size_t k)
+/* All metrics of one map that are asked for, in the order of the registry: values (vt_metric_count) to *count of them. */
+static vt_status measure_map(vt_metric_value *values, size_t *count, const vt_request *rq, const vt_metric_ctx *ctx,
+                             vt_error *err)
 {
-    return !none && ((rq->options.metrics >> k & 1u) || (vt_metric_at(k)->flags & VT_METRIC_FREE));
+    vt_metric_ctx seen = *ctx; /* what a metric sees that reads no mask */
+    seen.field = NULL;
+    *count = 0;
+    for (size_t k = 0; k < vt_metric_count(); k++) {
+        const vt_metric *metric = vt_metric_at(k);
+        const bool reads_mask = (metric->flags & VT_METRIC_NEEDS_MASK) != 0;
+        vt_metric_value *value = &values[*count];
+        if (!vt_request_measures(rq, k))
+            continue;
+        *value = (vt_metric_value){.metric = metric, .params = rq->metric_params[k], .value = (double)NAN};
+        ++*count;
+        if (reads_mask && !ctx->field)
+            continue;
+        const vt_mark mark = vt_arena_mark(ctx->arena);
+        const vt_status st = metric->measure(reads_mask ? ctx : &seen, value->params, value, err);
+        vt_arena_rewind(ctx->arena, mark);
+        if (st != VT_OK)
+            return st;
+    }
+    return VT_OK;
 }
 
-vt_status vt_measure_maps(vt_output *out, const vt_request *rq, vt_arena *arena, vt_control *control, vt_error *err)
+/* Every map is enlarged over the mask: bounded as drawing is. */
+static vt_status bound_masks(const vt_output *out, const vt_request *rq, const vt_mask *mask, vt_error *err)
+{
+    const uint64_t pixels = (uint64_t)mask->width * mask->height;
+    if (pixels <= rq->limits.picture_pixels_max / (out->count ? out->count : 1))
+        return VT_OK;
+    vt_error_set(err, VT_E_TOO_COSTLY, "metrics", "%zu maps over a mask of %llu pixels", out->count,
+                 (unsigned long long)pixels);
+    vt_error_allow(err, "maps x pixels <= %llu; ask for fewer maps, or send a smaller picture",
+                   (unsigned long long)rq->limits.picture_pixels_max);
+    return VT_E_TOO_COSTLY;
+}
+
+vt_status vt_measure_maps(vt_output *out, const vt_request *rq, const vt_scene *scene, vt_arena *arena,
+                          vt_control *control, vt_error *err)
 {
     const vt_model_info *info = vt_model_get_info(rq->model);
-    const size_t all = vt_metric_count();
+    size_t inside = 0;
+    vt_status st = VT_OK;
 
-    for (size_t m = 0; m < out->count; m++) {
+    if (scene->mask) {
+        if ((st = bound_masks(out, rq, scene->mask, err)) != VT_OK)
+            return st;
+        inside = vt_field_inside(scene->mask, scene->transform);
+        if (inside == 0)
+            st = vt_output_warn(out, err, "mask_empty",
+                                "the mask marks no pixel that the model saw, so metrics that read it are null");
+    }
+    for (size_t m = 0; m < out->count && st == VT_OK; m++) {
         vt_map *map = &out->maps[m];
-        vt_metric_value *values = vt_arena_alloc(arena, all, sizeof *values);
+        vt_metric_value *values = vt_arena_alloc(arena, vt_metric_count(), sizeof *values);
         const vt_mark mark = vt_arena_mark(arena);
         double *mass = vt_arena_alloc(arena, mass_room(map, info), sizeof *mass);
-        size_t count = 0;
+        vt_field field = {.max = 0.0f};
 
         if (!values || !mass)
             return vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics of %zu maps", out->count);
-        vt_status st = vt_control_check(control, err);
+        st = vt_control_check(control, err);
         if (st == VT_OK)
             st = find_range(map, err);
+        if (st == VT_OK && inside)
+            st = vt_field_open(&field, map, scene, inside, arena, control, err);
         if (st != VT_OK)
             return st;
-        const size_t n = mass_of(mass, map, info);
-        for (size_t k = 0; k < all; k++)
-            if (wanted(rq, rq->no_metrics, k))
-                values[count++] =
-                    (vt_metric_value){.metric = vt_metric_at(k), .value = vt_metric_at(k)->measure(mass, n)};
+        const vt_metric_ctx ctx = {.info = info,
+                                   .map = map,
+                                   .mass = mass,
+                                   .cells = mass_of(mass, map, info),
+                                   .field = field.max > 0.0f ? &field : NULL,
+                                   .arena = arena,
+                                   .control = control};
+        st = measure_map(values, &map->metrics_count, rq, &ctx, err);
         map->metrics = values;
-        map->metrics_count = count;
         vt_arena_rewind(arena, mark);
+        vt_control_progress(control, "metrics", m + 1, out->count);
     }
-    return VT_OK;
+    return st;
 }
 
 /* A token is outlying above this multiple of the median norm; a map is dominated when this share of its mass lies on

@@ -7,6 +7,7 @@
 
 #include "engine/pass/trace.h"
 #include "engine/render/draw.h"
+#include "vitral/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,32 +15,14 @@
 #include <string.h>
 
 const vt_limits vt_limits_default = {
-    .pixels_max = 64000000,
+    .pixels_max = VT_PIXELS_MAX,
     .picture_pixels_max = 64000000,
     .values_max = 4000000,
-    .cost_max = 10000.0,
+    .cost_max = VT_COST_MAX,
     .methods_max = VT_METHODS_MAX,
     .targets_max = VT_TARGETS_MAX,
     .maps_max = 512,
 };
-
-enum { QUOTE_MAX = 60 };
-
-/* The beginning of a value, short enough to be quoted, never cut inside a UTF-8 sequence. */
-static const char *quote(char buf[QUOTE_MAX + 4], const char *text)
-{
-    size_t n = strlen(text);
-    if (n <= QUOTE_MAX) {
-        memcpy(buf, text, n + 1);
-        return buf;
-    }
-    n = QUOTE_MAX;
-    while (n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80)
-        n--;
-    memcpy(buf, text, n);
-    memcpy(buf + n, "...", 4);
-    return buf;
-}
 
 static const char *find_pair(const vt_pair *pairs, size_t count, const char *name)
 {
@@ -51,44 +34,19 @@ static const char *find_pair(const vt_pair *pairs, size_t count, const char *nam
 
 static vt_status no_pair_twice(const vt_pair *pairs, size_t count, vt_error *err)
 {
-    char buf[QUOTE_MAX + 4];
+    char buf[VT_QUOTE_SIZE];
     for (size_t k = 0; k < count; k++)
         for (size_t j = 0; j < k; j++)
-            if (strcmp(pairs[j].name, pairs[k].name) == 0)
-                return vt_error_set(err, VT_E_INVALID, pairs[k].name, "%s is given twice", quote(buf, pairs[k].name));
+            if (strcmp(pairs[j].name, pairs[k].name) == 0) {
+                vt_quote(buf, sizeof buf, pairs[k].name);
+                vt_error_set(err, VT_E_INVALID, pairs[k].name, "%s is given twice", buf);
+                vt_error_allow(err, "%s once", buf);
+                return VT_E_INVALID;
+            }
     return VT_OK;
 }
 
 /* ---- methods ---- */
-
-static vt_status method_unknown(const char *name, vt_error *err)
-{
-    char buf[QUOTE_MAX + 4], all[VT_ERROR_ALLOWED];
-    const char *nearest = NULL;
-    size_t best = SIZE_MAX, used = 0;
-
-    all[0] = '\0';
-    for (size_t k = 0; k < vt_explainer_count(); k++) {
-        const char *known = vt_explainer_at(k)->name;
-        const size_t distance = vt_name_distance(name, known);
-        if (distance < best) {
-            best = distance;
-            nearest = known;
-        }
-        const int n = snprintf(all + used, sizeof all - used, "%s%s", k ? ", " : "", known);
-        if (n < 0 || (size_t)n >= sizeof all - used) {
-            memcpy(all + (sizeof all - 4), "...", 4);
-            break;
-        }
-        used += (size_t)n;
-    }
-    const vt_status st =
-        nearest ? vt_error_set(err, VT_E_METHOD_UNKNOWN, "method", "there is no method '%s'; did you mean %s?",
-                               quote(buf, name), nearest)
-                : vt_error_set(err, VT_E_METHOD_UNKNOWN, "method", "there is no method '%s'", quote(buf, name));
-    vt_error_allow(err, "%s", all);
-    return st;
-}
 
 static vt_status add_method(vt_request *rq, const char *name, vt_error *err)
 {
@@ -97,10 +55,13 @@ static vt_status add_method(vt_request *rq, const char *name, vt_error *err)
     const size_t max = rq->limits.methods_max < VT_METHODS_MAX ? rq->limits.methods_max : VT_METHODS_MAX;
 
     if (!explainer)
-        return method_unknown(name, err);
+        return vt_refuse_method(name, err);
     for (size_t k = 0; k < rq->methods_count; k++)
-        if (rq->methods[k].explainer == explainer)
-            return vt_error_set(err, VT_E_INVALID, "method", "method %s is named twice", explainer->name);
+        if (rq->methods[k].explainer == explainer) {
+            vt_error_set(err, VT_E_INVALID, "method", "method %s is named twice", explainer->name);
+            vt_error_allow(err, "each method once");
+            return VT_E_INVALID;
+        }
     if (rq->methods_count == max) {
         vt_error_set(err, VT_E_INVALID, "method", "more than %zu methods in one request", max);
         vt_error_allow(err, "at most %zu methods", max);
@@ -136,45 +97,7 @@ static vt_status parse_methods(vt_request *rq, vt_error *err)
 
 /* ---- names and values ---- */
 
-static vt_status name_unknown(const vt_request *rq, const char *name, vt_error *err)
-{
-    char buf[QUOTE_MAX + 4];
-    size_t common_count, best = SIZE_MAX;
-    const vt_param *common = vt_common_params(&common_count);
-    const char *nearest = NULL, *owner = NULL;
-
-    for (size_t m = 0; m < vt_explainer_count() && !owner; m++) {
-        const vt_explainer *other = vt_explainer_at(m);
-        if (vt_param_find(other->params, other->params_count, name))
-            owner = other->name;
-    }
-    if (owner && !(rq->flags & VT_REQUEST_PREDICT))
-        return vt_error_set(err, VT_E_INVALID, name, "%s is a parameter of %s, not of the method%s asked for", name,
-                            owner, rq->methods_count > 1 ? "s" : "");
-    for (size_t k = 0; k < common_count; k++) {
-        if ((rq->flags & VT_REQUEST_PREDICT) && !(common[k].flags & VT_PARAM_PREDICT))
-            continue;
-        const size_t distance = vt_name_distance(name, common[k].name);
-        if (distance < best) {
-            best = distance;
-            nearest = common[k].name;
-        }
-    }
-    for (size_t m = 0; m < rq->methods_count; m++)
-        for (size_t k = 0; k < rq->methods[m].explainer->params_count; k++) {
-            const size_t distance = vt_name_distance(name, rq->methods[m].explainer->params[k].name);
-            if (distance < best) {
-                best = distance;
-                nearest = rq->methods[m].explainer->params[k].name;
-            }
-        }
-    if (nearest)
-        return vt_error_set(err, VT_E_INVALID, name, "there is no parameter '%s'; did you mean %s?", quote(buf, name),
-                            nearest);
-    return vt_error_set(err, VT_E_INVALID, name, "there is no parameter '%s'", quote(buf, name));
-}
-
-static vt_status set_pair(vt_request *rq, const vt_pair *pair, bool methods_known, vt_error *err)
+static vt_status set_pair(vt_request *rq, const vt_pair *pair, bool methods_known, bool metrics_known, vt_error *err)
 {
     const vt_model_info *info = vt_model_get_info(rq->model);
     const bool predict = (rq->flags & VT_REQUEST_PREDICT) != 0;
@@ -184,13 +107,16 @@ static vt_status set_pair(vt_request *rq, const vt_pair *pair, bool methods_know
     bool owned = false;
 
     if (row && (!predict || (row->flags & VT_PARAM_PREDICT)))
-        return vt_param_set(row, pair->value, info, &rq->options, err);
+        return row->type == VT_TEXT && !*pair->value ? vt_refuse_empty(rq, row, err)
+                                                     : vt_param_set(row, pair->value, info, &rq->options, err);
     if (predict)
-        return name_unknown(rq, pair->name, err);
+        return vt_refuse_name(rq, pair->name, err);
+    if (strchr(pair->name, '.'))
+        return vt_request_metric_pair(rq, pair, metrics_known, err);
     if (!methods_known) { /* the form may still name a method: any method's parameter will do, unchecked */
         for (size_t m = 0; m < vt_explainer_count(); m++)
             owned = owned || vt_param_find(vt_explainer_at(m)->params, vt_explainer_at(m)->params_count, pair->name);
-        return owned ? VT_OK : name_unknown(rq, pair->name, err);
+        return owned ? VT_OK : vt_refuse_name(rq, pair->name, err);
     }
     for (size_t m = 0; m < rq->methods_count; m++) {
         vt_asked_method *asked = &rq->methods[m];
@@ -203,7 +129,7 @@ static vt_status set_pair(vt_request *rq, const vt_pair *pair, bool methods_know
         asked->given[row - asked->explainer->params] = true;
         owned = true;
     }
-    return owned ? VT_OK : name_unknown(rq, pair->name, err);
+    return owned ? VT_OK : vt_refuse_name(rq, pair->name, err);
 }
 
 static int hex_digit(char c)
@@ -220,7 +146,7 @@ static int hex_digit(char c)
 static vt_status parse_background(vt_request *rq, vt_error *err)
 {
     const char *text = rq->options.background;
-    char buf[QUOTE_MAX + 4];
+    char buf[VT_QUOTE_SIZE];
 
     if (strcmp(text, "none") == 0) {
         rq->drop_alpha = true;
@@ -241,9 +167,17 @@ static vt_status parse_background(vt_request *rq, vt_error *err)
             return VT_OK;
     }
     vt_error_set(err, VT_E_INVALID, "background", "background '%s' is not white, black, none or #rrggbb",
-                 quote(buf, text));
-    vt_error_allow(err, "white, black, none, #rrggbb");
+                 vt_quote(buf, sizeof buf, text));
+    vt_error_allow(err, VT_BACKGROUNDS);
     return VT_E_INVALID;
+}
+
+/* A value without the other that it needs, or that nothing reads. */
+static vt_status refuse(vt_error *err, vt_status status, const char *param, const char *allowed, const char *sentence)
+{
+    vt_error_set(err, status, param, "%s", sentence);
+    vt_error_allow(err, "%s", allowed);
+    return status;
 }
 
 static vt_status check_options(const vt_request *rq, vt_error *err)
@@ -252,21 +186,57 @@ static vt_status check_options(const vt_request *rq, vt_error *err)
     const bool has_min = !isnan(o->scale_min), has_max = !isnan(o->scale_max);
 
     if (o->scale == VT_SCALE_FIXED && !(has_min && has_max))
-        return vt_error_set(err, VT_E_INVALID, has_min ? "scale_max" : "scale_min",
-                            "scale=fixed needs scale_min and scale_max");
-    if (o->scale != VT_SCALE_FIXED && (has_min || has_max))
-        return vt_error_set(err, VT_E_INVALID, has_min ? "scale_min" : "scale_max", "%s goes with scale=fixed only",
-                            has_min ? "scale_min" : "scale_max");
+        return refuse(err, VT_E_INVALID, has_min ? "scale_max" : "scale_min", "scale_min < scale_max",
+                      has_min   ? "scale=fixed needs scale_max too"
+                      : has_max ? "scale=fixed needs scale_min too"
+                                : "scale=fixed needs scale_min and scale_max");
+    if (o->scale != VT_SCALE_FIXED && has_min)
+        return refuse(err, VT_E_INVALID, "scale_min", "scale=fixed with it", "scale_min goes with scale=fixed only");
+    if (o->scale != VT_SCALE_FIXED && has_max)
+        return refuse(err, VT_E_INVALID, "scale_max", "scale=fixed with it", "scale_max goes with scale=fixed only");
     if (has_min && !isfinite(o->scale_max - o->scale_min))
-        return vt_error_set(err, VT_E_INVALID, "scale_max", "scale_min and scale_max are too far apart");
+        return refuse(err, VT_E_INVALID, "scale_max", "scale_max - scale_min <= 1.797e308",
+                      "scale_min and scale_max are too far apart");
     if (has_min && !(o->scale_min < o->scale_max))
-        return vt_error_set(err, VT_E_INVALID, "scale_max", "scale_max must be larger than scale_min");
+        return refuse(err, VT_E_INVALID, "scale_max", "scale_min < scale_max",
+                      "scale_max must be larger than scale_min");
     if (o->precision != 0)
-        return vt_error_set(err, VT_E_UNSUPPORTED, "precision", "this build computes in fp32 only");
+        return refuse(err, VT_E_UNSUPPORTED, "precision", "fp32", "this build computes in fp32 only");
     if ((rq->flags & VT_REQUEST_ONE_PICTURE) && o->output && o->output != VT_OUTPUT_OVERLAY)
-        return vt_error_set(err, VT_E_INVALID, "output",
-                            "an answer of type image/png is the overlay; leave output out");
+        return refuse(err, VT_E_INVALID, "output", "overlay",
+                      "an answer of type image/png is the overlay: leave output out, or accept application/json");
     return VT_OK;
+}
+
+/* Is the parameter that a method does not read here one that another method of the request reads? Then it has its use,
+ * and counts as not given to this one. */
+static bool forgive(vt_request *rq, size_t m, const char *name)
+{
+    const vt_explainer *x = rq->methods[m].explainer;
+    const vt_param *row = vt_param_find(x->params, x->params_count, name);
+    bool read = false;
+    for (size_t k = 0; k < rq->methods_count; k++)
+        read = read || (k != m &&
+                        vt_param_find(rq->methods[k].explainer->params, rq->methods[k].explainer->params_count, name));
+    if (!read || !row || !rq->methods[m].given[row - x->params])
+        return false;
+    rq->methods[m].given[row - x->params] = false;
+    return true;
+}
+
+static vt_status settle_method(vt_request *rq, size_t m, vt_error *err)
+{
+    const vt_explainer *x = rq->methods[m].explainer;
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    vt_error fault = {0};
+    if (!x->settle)
+        return VT_OK;
+    vt_status st = x->settle(info, rq->methods[m].params, rq->methods[m].given, &fault);
+    if (st == VT_E_INVALID && forgive(rq, m, fault.param))
+        st = x->settle(info, rq->methods[m].params, rq->methods[m].given, &fault);
+    if (st != VT_OK && err)
+        *err = fault;
+    return st;
 }
 
 static vt_status settle(vt_request *rq, vt_error *err)
@@ -281,14 +251,14 @@ static vt_status settle(vt_request *rq, vt_error *err)
         const bool class_specific = (x->yields & VT_YIELDS_CLASS_SPECIFIC) != 0;
         const size_t runs = class_specific ? rq->targets_count : 1;
 
-        if (class_specific && info->classes == 0)
-            return vt_error_set(err, VT_E_UNSUPPORTED, "method", "%s explains a class, and this model has no head",
-                                x->name);
-        if (x->settle) {
-            const vt_status st = x->settle(info, asked->params, asked->given, err);
-            if (st != VT_OK)
-                return st;
+        if (class_specific && info->classes == 0) {
+            vt_error_set(err, VT_E_UNSUPPORTED, "method", "%s explains a class, and this model has no head", x->name);
+            vt_allow_methods(err, VT_YIELDS_CLASS_SPECIFIC);
+            return VT_E_UNSUPPORTED;
         }
+        const vt_status st = settle_method(rq, m, err);
+        if (st != VT_OK)
+            return st;
         rq->needs |= x->needs_of ? x->needs_of(asked->params) : x->needs;
         rq->maps += runs * x->maps(info, asked->params);
         const size_t scratch = x->scratch ? x->scratch(info, asked->params) : 0;
@@ -301,16 +271,10 @@ static vt_status settle(vt_request *rq, vt_error *err)
             forwards += beyond;
     }
     rq->cost += backward + forwards;
-    if (rq->maps > rq->limits.maps_max) {
-        vt_error_set(err, VT_E_INVALID, "method", "this request would make %zu maps", rq->maps);
-        vt_error_allow(err, "at most %zu maps", rq->limits.maps_max);
-        return VT_E_INVALID;
-    }
-    if (!(rq->cost <= rq->limits.cost_max)) {
-        vt_error_set(err, VT_E_TOO_COSTLY, "method", "this request costs %.0f forward passes", rq->cost);
-        vt_error_allow(err, "at most %.0f forward passes", rq->limits.cost_max);
-        return VT_E_TOO_COSTLY;
-    }
+    if (rq->maps > rq->limits.maps_max)
+        return vt_refuse_maps(rq, err);
+    if (!(rq->cost <= rq->limits.cost_max))
+        return vt_refuse_cost(rq, err);
     return VT_OK;
 }
 
@@ -344,6 +308,7 @@ static vt_status write_canonical(vt_request *rq, vt_error *err)
             vt_param_format(row, rq->methods[m].params, value, sizeof value);
             fprintf(out, "%s.%s=%s\n", rq->methods[m].explainer->name, row->name, value);
         }
+    vt_request_metrics_format(rq, out);
     const int failed = ferror(out);
     if (fclose(out) != 0 || failed)
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the request");
@@ -359,25 +324,32 @@ static vt_status parse(vt_request *rq, const vt_pair *pairs, size_t count, vt_er
     size_t common_count;
     const vt_param *common = vt_common_params(&common_count);
     const char *methods = predict ? NULL : find_pair(pairs, count, "method");
+    const char *metrics = predict ? NULL : find_pair(pairs, count, "metrics");
     const bool methods_known = !predict && (methods || !partial);
     vt_status st = no_pair_twice(pairs, count, err);
 
     vt_params_default(common, common_count, info, &rq->options);
     if (st == VT_OK && predict && info->classes == 0)
-        st = vt_error_set(err, VT_E_UNSUPPORTED, "model", "this model has no head to predict with");
+        st = refuse(err, VT_E_UNSUPPORTED, "model", "a model with a head", "this model has no head to predict with");
     if (st == VT_OK && methods)
-        st = vt_param_set(vt_param_find(common, common_count, "method"), methods, info, &rq->options, err);
+        st = set_pair(rq, &(vt_pair){"method", methods}, true, true, err);
     if (st == VT_OK && methods_known)
         st = parse_methods(rq, err);
+    if (st == VT_OK)
+        st = vt_request_metrics_open(rq, err);
+    if (st == VT_OK && metrics) /* before their parameters */
+        st = set_pair(rq, &(vt_pair){"metrics", metrics}, true, true, err);
+    rq->no_metrics = metrics && rq->options.metrics == 0;
     for (size_t k = 0; k < count && st == VT_OK; k++)
-        st = set_pair(rq, &pairs[k], methods_known, err);
-    rq->no_metrics = find_pair(pairs, count, "metrics") && rq->options.metrics == 0;
+        st = set_pair(rq, &pairs[k], methods_known, metrics || !partial, err);
     if (st == VT_OK)
         st = parse_background(rq, err);
     if (st == VT_OK && !predict)
         st = vt_request_targets(rq, err);
     if (st == VT_OK && !partial)
         st = check_options(rq, err);
+    if (st == VT_OK && !partial)
+        st = vt_request_check_mask(rq, err);
     if (st == VT_OK && !partial)
         st = settle(rq, err);
     if (st == VT_OK && !partial)
@@ -412,6 +384,7 @@ void vt_request_close(vt_request *rq)
         free(rq->methods[m].params);
         free(rq->methods[m].given);
     }
+    vt_request_metrics_close(rq);
     free(rq->canonical);
     free(rq);
 }
@@ -463,14 +436,24 @@ static size_t cells_of(const vt_model_info *info)
     return info->image_h * info->image_w; /* a map per pixel; the patch grid is smaller */
 }
 
+/* What is taken while a map is laid over a mask, and given back before pictures are drawn: the map's evidence, tables and rows
+ * along the sides, what a metric takes. The labels themselves need less than the decoding of a picture had. */
+static size_t measuring_bytes(const vt_request *rq, const vt_model_info *info, uint64_t pixels)
+{
+    return vt_render_bytes(pixels, 0, cells_of(info)) + vt_request_metric_scratch(rq, pixels);
+}
+
 size_t vt_request_bytes(const vt_request *rq, uint64_t pixels)
 {
     const vt_model_info *info = vt_model_get_info(rq->model);
     const uint64_t seen = info->image_h * info->image_w;               /* size=model may be larger than the upload */
     const uint64_t drawn = rq->maps * (pixels > seen ? pixels : seen); /* never more than the limit, which is checked */
+    const size_t drawing =
+        vt_render_bytes(drawn < rq->limits.picture_pixels_max ? drawn : rq->limits.picture_pixels_max, 2, 0) +
+        rq->maps * vt_render_bytes(0, 2, cells_of(info));
+    const size_t measuring = rq->flags & VT_REQUEST_MASK ? measuring_bytes(rq, info, pixels) : 0;
     return vt_request_work_bytes(info, rq->needs, rq->maps, rq->scratch) + vt_image_scratch(pixels) +
-           vt_render_bytes(drawn < rq->limits.picture_pixels_max ? drawn : rq->limits.picture_pixels_max, 2, 0) +
-           rq->maps * vt_render_bytes(0, 2, cells_of(info));
+           (drawing > measuring ? drawing : measuring);
 }
 
 size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
@@ -491,6 +474,9 @@ size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
         free(params);
     }
     /* pictures x pixels is limited; what a picture takes whatever its size is counted for each map */
+    const size_t drawing =
+        vt_render_bytes(limits->picture_pixels_max, 2, 0) + limits->maps_max * vt_render_bytes(0, 2, cells_of(info));
+    const size_t measuring = measuring_bytes(NULL, info, limits->pixels_max);
     return vt_request_work_bytes(info, needs, limits->maps_max, scratch) + vt_image_scratch(limits->pixels_max) +
-           vt_render_bytes(limits->picture_pixels_max, 2, 0) + limits->maps_max * vt_render_bytes(0, 2, cells_of(info));
+           (drawing > measuring ? drawing : measuring);
 }

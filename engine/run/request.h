@@ -6,9 +6,11 @@
 #include "vitral/render.h"
 #include "vitral/run.h"
 
+#include <stdio.h>
+
 enum { VT_OUTPUT_OVERLAY = 1u << 0, VT_OUTPUT_HEATMAP = 1u << 1, VT_OUTPUT_VALUES = 1u << 2 };
 enum { VT_EXIF_APPLY, VT_EXIF_IGNORE };
-enum { VT_METHODS_MAX = 16, VT_TARGETS_MAX = 8 };
+enum { VT_METHODS_MAX = 16, VT_TARGETS_MAX = 8, VT_METRICS_MAX = 32 };
 enum { VT_PICTURES_BY_DEFAULT = 8 }; /* an answer with more maps carries values unless told otherwise */
 
 /* The common options, api section 3. Enumerations that depend on the method or the model hold -1 until then. */
@@ -41,9 +43,10 @@ struct vt_request {
     size_t methods_count;
     vt_asked_target targets[VT_TARGETS_MAX];
     size_t targets_count;
-    bool target_twice; /* the same target was named again */
-    int versus;        /* -1 = none */
-    bool no_metrics;   /* metrics=none */
+    bool target_twice;                   /* the same target was named again */
+    int versus;                          /* -1 = none */
+    bool no_metrics;                     /* metrics=none */
+    void *metric_params[VT_METRICS_MAX]; /* of each metric in registry order, NULL when it has none */
     bool drop_alpha;
     uint8_t background[3];
     uint32_t needs;
@@ -53,8 +56,38 @@ struct vt_request {
     char *canonical;
 };
 
+#define VT_BACKGROUNDS "white, black, none, #rrggbb"
+
+/* ---- refusal.c: each fills err with sentence, parameter and what is allowed, and gives its status ---- */
+vt_status vt_refuse_method(const char *name, vt_error *err); /* one that does not exist */
+vt_status vt_refuse_name(const vt_request *request, const char *name, vt_error *err);
+vt_status vt_refuse_empty(const vt_request *request, const vt_param *row, vt_error *err); /* a common VT_TEXT option */
+vt_status vt_refuse_maps(const vt_request *request,
+                         vt_error *err); /* more than the limit; names what multiplies them */
+vt_status vt_refuse_cost(const vt_request *request, vt_error *err);
+void vt_allow_methods(vt_error *err, uint32_t without); /* names of those that yield none of these bits */
+/* What class (top: topN is a word too) or versus may be; the model has classes. */
+void vt_allow_classes(const vt_request *request, bool top, vt_error *err);
+
 /* Parses "top1,243,bull mastiff" into request->targets. */
 VT_MUST_USE vt_status vt_request_targets(vt_request *request, vt_error *err);
+vt_status vt_refuse_same(int versus, vt_error *err); /* versus is the class to explain */
+
+/* ---- asked_metrics.c ---- */
+
+/* Is metric k of the registry measured? */
+bool vt_request_measures(const vt_request *request, size_t k);
+/* Defaults of all parameters of metrics; close frees them. */
+VT_MUST_USE vt_status vt_request_metrics_open(vt_request *request, vt_error *err);
+void vt_request_metrics_close(vt_request *request);
+/* A pair whose name has a dot: METRIC.NAME. metrics_known: one of a metric that is not asked for is refused. */
+VT_MUST_USE vt_status vt_request_metric_pair(vt_request *request, const vt_pair *pair, bool metrics_known,
+                                             vt_error *err);
+void vt_request_metrics_format(const vt_request *request, FILE *out); /* canonical text */
+/* Does a mask come exactly when something reads it? */
+VT_MUST_USE vt_status vt_request_check_mask(const vt_request *request, vt_error *err);
+/* The most that one of its metrics takes while it measures; request NULL: any metric. */
+size_t vt_request_metric_scratch(const vt_request *request, uint64_t pixels);
 
 /* Arena bytes of everything but the picture itself. */
 size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t maps, size_t scratch);

@@ -14,6 +14,7 @@ typedef struct run_state {
     vt_control *control;
     vt_result *result;
     vt_image image;
+    vt_mask mask;       /* labels NULL without one */
     uint8_t *rgb8;      /* (image_h, image_w, 3): what the model saw */
     const float *input; /* (3, image_h, image_w) */
     vt_trace trace;
@@ -63,6 +64,22 @@ static vt_status read_picture(run_state *s, const uint8_t *bytes, size_t size, v
     return VT_OK;
 }
 
+static vt_status read_mask(run_state *s, const vt_files *files, vt_error *err)
+{
+    const vt_request *rq = s->rq;
+    const vt_image *image = &s->image;
+    const vt_status st = vt_mask_decode(&s->mask, files->mask, files->mask_size, rq->options.exif == VT_EXIF_IGNORE,
+                                        rq->limits.pixels_max, s->arena, err);
+    if (st != VT_OK)
+        return st;
+    if (s->mask.width == image->width && s->mask.height == image->height)
+        return VT_OK;
+    vt_error_set(err, VT_E_INVALID, "mask", "the mask has %zu x %zu pixels, the upright picture %zu x %zu",
+                 s->mask.width, s->mask.height, image->width, image->height);
+    vt_error_allow(err, "a PNG of %zu x %zu pixels", image->width, image->height);
+    return VT_E_INVALID;
+}
+
 static vt_status predict(run_state *s, vt_error *err)
 {
     const size_t top = (size_t)s->rq->options.top;
@@ -96,8 +113,7 @@ static vt_status resolve_targets(run_state *s, vt_error *err)
         for (size_t j = 0; j < s->targets_count; j++)
             known = known || s->targets[j] == index;
         if (index == s->rq->versus)
-            return vt_error_set(err, VT_E_INVALID, "versus",
-                                "versus is class %d, which is the class to explain: their difference is zero", index);
+            return vt_refuse_same(index, err);
         if (known)
             twice = true;
         else
@@ -227,8 +243,12 @@ static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
         st = resolve_targets(s, err);
     if (st == VT_OK && rq->methods_count)
         st = run_methods(s, clock, err);
+    const bool has_image = s->result->has_image;
+    const vt_scene scene = {.image = has_image ? &s->image : NULL,
+                            .transform = has_image ? &s->result->transform : NULL,
+                            .mask = s->mask.labels ? &s->mask : NULL};
     if (st == VT_OK)
-        st = vt_measure_maps(&s->output, rq, s->arena, s->control, err);
+        st = vt_measure_maps(&s->output, rq, &scene, s->arena, s->control, err);
     if (st == VT_OK && s->input)
         st = vt_warn_artefacts(&s->output, &s->trace, err);
     lap(&timing->metrics, clock);
@@ -239,7 +259,7 @@ static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
     return st;
 }
 
-static vt_status run(const vt_request *rq, const uint8_t *bytes, size_t size, const float *input, vt_arena *arena,
+static vt_status run(const vt_request *rq, const vt_files *files, const float *input, vt_arena *arena,
                      vt_control *control, const vt_result **out, vt_error *err)
 {
     run_state *s = vt_arena_calloc(arena, 1, sizeof *s);
@@ -254,8 +274,14 @@ static vt_status run(const vt_request *rq, const uint8_t *bytes, size_t size, co
     s->arena = arena;
     s->control = control;
     s->input = input;
-    if (st == VT_OK && bytes) {
-        st = read_picture(s, bytes, size, err);
+    if (st == VT_OK && (files->mask != NULL) != ((rq->flags & VT_REQUEST_MASK) != 0))
+        st = vt_error_set(err, VT_E_INVALID, "mask", "a mask comes with those requests that were opened for one");
+    if (st == VT_OK && files->mask && !files->picture)
+        st = vt_error_set(err, VT_E_IMAGE_MISSING, "img", "a mask lies over a picture, and there is none");
+    if (st == VT_OK && files->picture) {
+        st = read_picture(s, files->picture, files->picture_size, err);
+        if (st == VT_OK && files->mask)
+            st = read_mask(s, files, err);
         lap(&s->result->timing.decode, &clock);
     } else if (st == VT_OK && !input && vt_request_needs_image(rq)) {
         st = vt_error_set(err, VT_E_IMAGE_MISSING, "img", "this request needs a picture");
@@ -277,13 +303,21 @@ static vt_status run(const vt_request *rq, const uint8_t *bytes, size_t size, co
 vt_status vt_run(const vt_request *request, const uint8_t *bytes, size_t size, vt_arena *arena, vt_control *control,
                  const vt_result **out, vt_error *err)
 {
-    return run(request, bytes, size, NULL, arena, control, out, err);
+    const vt_files files = {.picture = bytes, .picture_size = size};
+    return run(request, &files, NULL, arena, control, out, err);
+}
+
+vt_status vt_run_files(const vt_request *request, const vt_files *files, vt_arena *arena, vt_control *control,
+                       const vt_result **out, vt_error *err)
+{
+    return run(request, files, NULL, arena, control, out, err);
 }
 
 vt_status vt_run_input(const vt_request *request, const float *input, vt_arena *arena, vt_control *control,
                        const vt_result **out, vt_error *err)
 {
-    return run(request, NULL, 0, input, arena, control, out, err);
+    const vt_files none = {.picture = NULL};
+    return run(request, &none, input, arena, control, out, err);
 }
 
 vt_status vt_self_check(vt_error *err)
@@ -299,6 +333,10 @@ vt_status vt_self_check(vt_error *err)
             if (vt_param_find(common, count, x->params[j].name))
                 st = vt_error_set(err, VT_E_INTERNAL, x->params[j].name, "%s has a parameter that is a common option",
                                   x->name);
+    }
+    for (size_t k = 0; k < vt_metric_count() && st == VT_OK; k++) {
+        const vt_metric *metric = vt_metric_at(k);
+        st = vt_params_check(metric->params, metric->params_count, metric->params_size, err);
     }
     return st;
 }

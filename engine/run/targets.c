@@ -1,6 +1,8 @@
 /* Which classes are to be explained: "243", "bull mastiff", "top2", several of them, and versus. */
 #include "engine/run/request.h"
 
+#include "vitral/text.h"
+
 #include <string.h>
 
 /* topN as N, or 0. */
@@ -9,18 +11,40 @@ static int parse_top(const char *text)
     return strncmp(text, "top", 3) == 0 && text[3] >= '1' && text[3] <= '5' && text[4] == '\0' ? text[3] - '0' : 0;
 }
 
+/* The model knows indices and labels; topN is a word of `class` alone. */
+static vt_status explain_fault(const vt_request *rq, const char *text, const char *param, vt_status status,
+                               vt_error *err)
+{
+    char buf[VT_QUOTE_SIZE];
+    const bool is_class = strcmp(param, "class") == 0;
+    const size_t digits = strncmp(text, "top", 3) == 0 ? strspn(text + 3, "0123456789") : 0;
+    if (digits > 0 && text[3 + digits] == '\0') {
+        if (is_class)
+            vt_error_set(err, status, param, "class %s does not exist: top1 ... top5 can be asked for",
+                         vt_quote(buf, sizeof buf, text));
+        else
+            vt_error_set(err, status, param, "%s takes an index or a label; %s is a word of class", param,
+                         vt_quote(buf, sizeof buf, text));
+    }
+    if (!err || !err->allowed[0] || strncmp(err->allowed, "0 ... ", 6) == 0) /* else: the indices that share a label */
+        vt_allow_classes(rq, is_class, err);
+    return status;
+}
+
 static vt_status parse_one(const vt_request *rq, const char *text, const char *param, vt_asked_target *out,
                            vt_error *err)
 {
     const size_t classes = vt_model_get_info(rq->model)->classes;
     out->top = strcmp(param, "class") == 0 ? parse_top(text) : 0;
     out->index = -1;
-    if (!out->top)
-        return vt_model_find_class(rq->model, text, param, &out->index, err);
+    if (!out->top) {
+        const vt_status st = vt_model_find_class(rq->model, text, param, &out->index, err);
+        return st == VT_OK ? st : explain_fault(rq, text, param, st, err);
+    }
     if ((size_t)out->top > classes) {
         vt_error_set(err, VT_E_CLASS_RANGE, param, "%s was asked for, but the model has %zu class%s", text, classes,
                      classes == 1 ? "" : "es");
-        vt_error_allow(err, "top1 ... top%zu", classes);
+        vt_allow_classes(rq, true, err);
         return VT_E_CLASS_RANGE;
     }
     return VT_OK;
@@ -48,6 +72,14 @@ static vt_status add(vt_request *rq, const char *text, vt_error *err)
     return VT_OK;
 }
 
+vt_status vt_refuse_same(int versus, vt_error *err)
+{
+    vt_error_set(err, VT_E_INVALID, "versus",
+                 "versus is class %d, which is the class to explain: their difference is zero", versus);
+    vt_error_allow(err, "any class but %d", versus);
+    return VT_E_INVALID;
+}
+
 vt_status vt_request_targets(vt_request *rq, vt_error *err)
 {
     const char *at = rq->options.target;
@@ -58,7 +90,10 @@ vt_status vt_request_targets(vt_request *rq, vt_error *err)
     if (vt_model_get_info(rq->model)->classes == 0) {
         if (strcmp(at, "top1") == 0 && rq->options.versus[0] == '\0')
             return VT_OK; /* nothing was asked for; methods that need a class say so themselves */
-        return vt_error_set(err, VT_E_UNSUPPORTED, "class", "this model has no head, so there is no class to explain");
+        vt_error_set(err, VT_E_UNSUPPORTED, rq->options.versus[0] ? "versus" : "class",
+                     "this model has no head, so there is no class to explain");
+        vt_error_allow(err, "neither class nor versus");
+        return VT_E_UNSUPPORTED;
     }
     /* a label may have a comma in it: the whole value first */
     if (strchr(at, ',') && parse_one(rq, at, "class", &whole, &ignored) == VT_OK) {
@@ -84,6 +119,6 @@ vt_status vt_request_targets(vt_request *rq, vt_error *err)
     rq->versus = whole.index;
     for (size_t k = 0; k < rq->targets_count; k++)
         if (rq->targets[k].index == rq->versus)
-            return vt_error_set(err, VT_E_INVALID, "versus", "versus is the class itself: their difference is zero");
+            return vt_refuse_same(rq->versus, err);
     return VT_OK;
 }

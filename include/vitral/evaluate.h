@@ -8,6 +8,7 @@
 
 #include "vitral/model.h"
 #include "vitral/param.h"
+#include "vitral/result.h"
 #include "vitral/status.h"
 
 #ifdef __cplusplus
@@ -16,8 +17,11 @@ extern "C" {
 
 enum {
     VT_METRIC_FREE = 1u << 0, /* needs the map only; always computed unless metrics=none */
-    VT_METRIC_HIGHER_BETTER = 1u << 1
+    VT_METRIC_HIGHER_BETTER = 1u << 1,
+    VT_METRIC_NEEDS_MASK = 1u << 2 /* compares the map with a mask that is sent beside the picture */
 };
+
+typedef struct vt_metric_ctx vt_metric_ctx; /* what a running metric sees: engine/evaluate/metric.h */
 
 typedef struct vt_metric {
     const char *name, *title, *summary, *source;
@@ -25,10 +29,10 @@ typedef struct vt_metric {
     const vt_param *params;
     size_t params_count, params_size;
     double (*cost)(const vt_model_info *info, const void *params); /* in forwards */
+    size_t (*scratch)(uint64_t pixels); /* arena bytes while it measures, upright original of `pixels`; NULL = none */
 
-    /* mass (n): the map on the patch grid, not negative (max(v, 0); |v| for signed maps). A value that the formula
-     * leaves undefined (all mass zero) is NAN, which becomes null. */
-    double (*measure)(const double *mass, size_t n);
+    /* Fills value->value, which comes as NAN: what the formula leaves undefined stays so and becomes null. */
+    vt_status (*measure)(const vt_metric_ctx *ctx, const void *params, vt_metric_value *value, vt_error *err);
 } vt_metric;
 
 size_t vt_metric_count(void);

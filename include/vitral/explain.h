@@ -48,8 +48,7 @@ enum {
 enum {
     VT_YIELDS_SIGNED = 1u << 0,
     VT_YIELDS_CLASS_SPECIFIC = 1u << 1, /* runs once per target, else once */
-    VT_YIELDS_NO_IMAGE = 1u << 2,       /* needs no picture */
-    VT_YIELDS_EXPERIMENTAL = 1u << 3
+    VT_YIELDS_NO_IMAGE = 1u << 2        /* needs no picture */
 };
 
 typedef struct vt_explainer {

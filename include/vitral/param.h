@@ -10,7 +10,7 @@
  *   VT_TEXT   char[VT_TEXT_MAX]
  *   VT_INTS   vt_ints, ascending, no value twice
  *   VT_ENUMS  unsigned, bit k = choices[k]
- *   VT_SEED   uint64_t, 0 ... 2^53 - 1, what every JSON reader holds exactly
+ *   VT_SEED   uint64_t, 0 ... VT_SEED_MAX
  *   VT_QUERY  vt_query
  * Tables are const; all functions here are safe from any thread. */
 #ifndef VT_PARAM_H
@@ -59,13 +59,13 @@ enum {
     VT_PARAM_NONE_OK = 1u << 3,   /* VT_ENUMS: the word `none` = empty set */
     VT_PARAM_PREDICT = 1u << 4,   /* a common option that /predict takes too */
     VT_PARAM_REQUIRED = 1u << 5,  /* no default */
-    VT_PARAM_HOST = 1u << 6,      /* free for the owner of the table */
-    VT_PARAM_OPEN = 1u << 8,      /* no default in the table, it depends on the method, the model or the answer: stored
+    VT_PARAM_REPEAT = 1u << 6,    /* a setting that may be given several times (server settings) */
+    VT_PARAM_OPEN = 1u << 7       /* no default in the table, it depends on the method, the model or the answer: stored
                                      as -1 (enum), NAN (float), the empty set or the empty text until then */
-    VT_PARAM_REPEAT = 1u << 7     /* a setting that may be given several times (server settings) */
 };
 
 enum { VT_LIST_MAX = 512, VT_TEXT_MAX = 2048 };
+#define VT_SEED_MAX 9007199254740991.0 /* 2^53 - 1: what every JSON reader holds exactly */
 
 #define VT_WORD(k) (INT_MIN + (k)) /* how word k of a VT_INT's choices is stored */
 #define VT_IS_WORD(v) ((v) < INT_MIN + 64)

@@ -32,7 +32,8 @@ typedef enum vt_unit { VT_UNIT_PATCH, VT_UNIT_REGION, VT_UNIT_PIXEL } vt_unit;
 
 typedef struct vt_metric_value {
     const struct vt_metric *metric;
-    double value; /* NAN: undefined for this map, null in JSON */
+    const void *params; /* the metric's params struct, or NULL; lives as long as the request */
+    double value;       /* NAN: undefined for this map, null in JSON */
 } vt_metric_value;
 
 typedef struct vt_map {

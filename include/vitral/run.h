@@ -18,6 +18,8 @@
 extern "C" {
 #endif
 
+enum { VT_PIXELS_MAX = 64000000, VT_COST_MAX = 10000 }; /* defaults of every host: pixels of an upload, forwards */
+
 /* What a host admits. */
 typedef struct vt_limits {
     uint64_t pixels_max;         /* of an upload */
@@ -25,6 +27,9 @@ typedef struct vt_limits {
     uint64_t values_max;         /* numbers in an answer, over all maps that carry values */
     double cost_max;             /* forwards */
     size_t methods_max, targets_max, maps_max;
+    const vt_param *host_params; /* (host_params_count) what the host reads itself: only named, beside the engine's own
+                                    names, where an unknown one is refused */
+    size_t host_params_count;
 } vt_limits;
 
 extern const vt_limits vt_limits_default; /* 64 M, 64 M, 4 M, 10,000, 16, 8, 512 */
@@ -38,7 +43,8 @@ typedef struct vt_request vt_request;
 enum {
     VT_REQUEST_PREDICT = 1u << 0,     /* prediction only: no method, only the options of /predict */
     VT_REQUEST_ONE_PICTURE = 1u << 1, /* the caller wants one overlay (Accept: image/png): `output` may not be given */
-    VT_REQUEST_PARTIAL = 1u << 2 /* more pairs may follow (form fields): only what is wrong in any case is refused */
+    VT_REQUEST_PARTIAL = 1u << 2, /* more pairs may follow (form fields): only what is wrong in any case is refused */
+    VT_REQUEST_MASK = 1u << 3     /* a mask comes with the picture; refused when nothing that is asked for reads it */
 };
 
 /* The options that go with every method (api section 3): one table for the service, the command line, openapi.yaml and
@@ -71,6 +77,18 @@ size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits);
  * One request may be run by several threads at once, each with its own arena. */
 VT_MUST_USE vt_status vt_run(const vt_request *request, const uint8_t *bytes, size_t size, vt_arena *arena,
                              vt_control *control, const vt_result **out, vt_error *err);
+
+/* The files of a request; NULL: not there. */
+typedef struct vt_files {
+    const uint8_t *picture;
+    size_t picture_size;
+    const uint8_t *mask; /* a PNG with the size of the upright picture; exactly for requests with VT_REQUEST_MASK */
+    size_t mask_size;
+} vt_files;
+
+/* vt_run with more than a picture. What is wrong with the mask is said of the parameter `mask`. */
+VT_MUST_USE vt_status vt_run_files(const vt_request *request, const vt_files *files, vt_arena *arena,
+                                   vt_control *control, const vt_result **out, vt_error *err);
 
 /* The same from a model input that is already normalised (3, image_h, image_w), for tests and benches: the picture is
  * rgb8-less, so no pictures are drawn. */

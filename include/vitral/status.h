@@ -44,7 +44,7 @@ typedef enum vt_status {
     VT_STATUS_COUNT
 } vt_status;
 
-enum { VT_ERROR_PARAM = 64, VT_ERROR_ALLOWED = 256, VT_ERROR_MSG = 1024 };
+enum { VT_ERROR_PARAM = 64, VT_ERROR_ALLOWED = 1024, VT_ERROR_MSG = 1536 };
 
 /* Belongs to the caller; {0} is a valid "no error". The texts are UTF-8 as far as their parts were. */
 typedef struct vt_error {
@@ -60,6 +60,9 @@ vt_status vt_error_set(vt_error *err, vt_status status, const char *param, const
 
 /* Adds what would have been accepted to an error that is already set. Any thread. */
 void vt_error_allow(vt_error *err, const char *fmt, ...) VT_PRINTF(2, 3);
+
+/* Adds one more of them, behind the separator unless it is the first; "..." once there is no room. Any thread. */
+void vt_error_allow_more(vt_error *err, const char *separator, const char *text);
 
 /* A short lower_case name of a status ("image_truncated"), never NULL. */
 const char *vt_status_name(vt_status status);

@@ -28,6 +28,7 @@ typedef enum own_id {
     OWN_LIMIT,
     OWN_UPDATE,
     OWN_CHECK,
+    OWN_MASK,
     OWN_HELP
 } own_id;
 
@@ -40,7 +41,9 @@ static const struct {
     const char *help;
 } own[] = {
     {OWN_OUT, "out", 'o', "DIR", VTS_TAKES_OUT,
-     "folder for STEM.METHOD[.cINDEX][.lLAYER][.hHEAD].overlay.png, .heatmap.png and STEM.json; made when absent"},
+     "folder for STEM.METHOD[.cINDEX][.lLAYER][.hHEAD].overlay.png, .heatmap.png and STEM.json; made when absent; "
+     "files "
+     "of these names that an earlier run left there are overwritten"},
     {OWN_JOBS, "jobs", 'j', "N", VTS_TAKES_JOBS, "files in work at once (default 1)"},
     {OWN_MODEL, "model", 'm', "[NAME=]DIR", VTS_TAKES_MODEL,
      "folder with model.safetensors, or the weights file (default: the embedded model)"},
@@ -49,6 +52,8 @@ static const struct {
     {OWN_JSON, "json", 0, NULL, VTS_TAKES_JSON, "print the answer of each file, one per line, as the service gives it"},
     {OWN_TEXT, "text", 0, NULL, VTS_TAKES_FORMAT, "print lines for people (the default on a terminal)"},
     {OWN_QUIET, "quiet", 'q', NULL, VTS_TAKES_JOBS, "no progress bar"},
+    {OWN_MASK, "mask", 0, "FILE", VTS_TAKES_EXPLAIN,
+     "PNG that marks the object in the one FILE, for the metrics that compare a map with it; not 0 is inside"},
     {OWN_Q, "q", 0, "TEXT", VTS_TAKES_FIND, "only labels that contain TEXT: case ignored, _ equals space"},
     {OWN_LIMIT, "limit", 0, "N", VTS_TAKES_FIND, "at most N labels"},
     {OWN_UPDATE, "update", 0, "FILE", VTS_TAKES_OPENAPI, "rewrite the generated blocks of FILE"},
@@ -197,6 +202,9 @@ static int set_own(vts_cli *cli, size_t k, const char *value)
     case OWN_CHECK:
         cli->check = value;
         break;
+    case OWN_MASK:
+        cli->mask = value;
+        break;
     case OWN_HELP:
         cli->help = true;
         break;
@@ -296,6 +304,7 @@ int vts_cli_parse(vts_cli *cli, int argc, char **argv)
 
 void vts_cli_free(vts_cli *cli)
 {
+    free(cli->mask_data);
     free(cli->words);
     free(cli->pairs);
     free(cli->pair_names);

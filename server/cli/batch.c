@@ -125,7 +125,9 @@ static vt_status run_file(const batch *b, size_t k, vt_arena *arena, slot *s)
     }
     if (st == VT_OK) {
         vt_arena_reset(arena, SIZE_MAX);
-        st = vt_run(b->request, bytes, size, arena, NULL, &result, err);
+        const vt_files files = {
+            .picture = bytes, .picture_size = size, .mask = b->cli->mask_data, .mask_size = b->cli->mask_size};
+        st = vt_run_files(b->request, &files, arena, NULL, &result, err);
         if (st != VT_OK)
             s->exit_code = vts_problem_row_of(vts_problem_of_status(st))->exit_code;
     }

@@ -63,7 +63,10 @@ int vts_cmd_metrics(vts_cli *cli)
         for (size_t k = 0; k < vt_metric_count(); k++) {
             const vt_metric *m = vt_metric_at(k);
             printf("%s (%s is better%s): %s\n", m->name, m->flags & VT_METRIC_HIGHER_BETTER ? "higher" : "lower",
-                   m->flags & VT_METRIC_FREE ? ", free" : "", m->summary);
+                   m->flags & VT_METRIC_FREE         ? ", free"
+                   : m->flags & VT_METRIC_NEEDS_MASK ? ", needs a mask"
+                                                     : "",
+                   m->summary);
             print_rows(m->params, m->params_count);
         }
     }

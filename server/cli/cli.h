@@ -49,7 +49,9 @@ struct vts_cli {
     size_t pairs_count;
     const char *models[VTS_MODELS_MAX]; /* [NAME=]DIR as given */
     size_t models_count;
-    const char *out, *q, *update, *check;
+    const char *out, *q, *update, *check, *mask;
+    unsigned char *mask_data; /* the file that --mask names (mask_size), once it is read */
+    size_t mask_size;
     int jobs;
     size_t limit;  /* 0 = none */
     unsigned seen; /* bit k: the k-th option of the command line itself was given */

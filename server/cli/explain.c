@@ -44,11 +44,17 @@ int vts_cmd_explain(vts_cli *cli)
         vts_report(NULL, &err);
         return VTS_EXIT_USAGE;
     }
+    if (cli->mask && cli->words_count != 1)
+        return vts_usage(cli, "--mask goes with one FILE, and there are %zu", cli->words_count);
+    if (cli->mask && strcmp(cli->mask, "-") == 0 && strcmp(cli->words[0], "-") == 0)
+        return vts_usage(cli, "standard input cannot be both the picture and the mask");
+    if (cli->mask && vts_read_file(cli->mask, &cli->mask_data, &cli->mask_size, &err) != VT_OK)
+        return vts_report(cli->mask, &err);
     for (size_t k = 0; k < cli->pairs_count; k++)
         given = given || strcmp(cli->pairs[k].name, "output") == 0;
     if (cli->out && !given) /* the parser left room for one more */
         cli->pairs[cli->pairs_count++] = (vt_pair){.name = "output", .value = "overlay,heatmap"};
-    return run_request(cli, 0);
+    return run_request(cli, cli->mask ? VT_REQUEST_MASK : 0);
 }
 
 int vts_cmd_predict(vts_cli *cli)

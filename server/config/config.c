@@ -5,6 +5,8 @@
  * several times (an array in JSON, a comma-separated variable): a higher source replaces the whole list. */
 #include "server/config/config.h"
 
+#include "vitral/run.h"
+
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +67,7 @@ static const vt_param table[] = {
      FIELD(pixels_max),
      .min = 1,
      .max = 1 << 30,
-     .def = 64000000},
+     .def = VT_PIXELS_MAX},
     {.name = "deadline_ms",
      .help = "longest time for one request, and the default",
      .unit = "ms",
@@ -81,7 +83,7 @@ static const vt_param table[] = {
      FIELD(max_cost),
      .min = 1,
      .max = 1e9,
-     .def = 10000},
+     .def = VT_COST_MAX},
     {.name = "cache_bytes",
      .help = "memory for finished answers; 0: none is kept",
      .unit = "bytes",

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { TOKENS_MAX = 64, TOKEN_MAX = 512 };
 
@@ -125,7 +126,7 @@ static bool is_origin(const char *text, size_t n)
     if (!after || after == text)
         return false;
     const size_t host = (size_t)(after - text) + 3;
-    return host < n && !memchr(text + host, '/', n - host);
+    return host < n && n <= VTS_ORIGIN_MAX && !memchr(text + host, '/', n - host);
 }
 
 vt_status vts_access_open(vts_access **out, const char *token_file, const char *origins, vt_error *err)
@@ -152,8 +153,9 @@ vt_status vts_access_open(vts_access **out, const char *token_file, const char *
                 access->any_origin = true;
             else if (n > 0 && !is_origin(at, n))
                 st = vt_error_set(err, VT_E_INVALID, "cors_origins",
-                                  "%.*s is no origin: it must be scheme://host or scheme://host:port, without a path",
-                                  (int)n, at);
+                                  "%.*s is no origin: it must be scheme://host or scheme://host:port, without a path, "
+                                  "of at most %d characters",
+                                  (int)(n < 80 ? n : 80), at, VTS_ORIGIN_MAX);
             memcpy(to, at, n);
             to += n ? n + 1 : 0;
             at += n;
@@ -186,11 +188,8 @@ vts_admission vts_access_check(vts_access *access, const char *authorization, un
     if (!authorization)
         return VTS_NO_TOKEN;
     const char scheme[] = "bearer ";
-    for (size_t k = 0; k < sizeof scheme - 1; k++) {
-        const char c = authorization[k];
-        if ((c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c) != scheme[k])
-            return VTS_NO_TOKEN;
-    }
+    if (strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
+        return VTS_NO_TOKEN;
     const char *token = authorization + sizeof scheme - 1;
     token += strspn(token, " ");
     digest_of(token, strlen(token), digest);

@@ -9,6 +9,8 @@
 
 #include "vitral/status.h"
 
+enum { VTS_ORIGIN_MAX = 511 }; /* more than the longest host name makes */
+
 typedef struct vts_access vts_access;
 
 /* token_file "": no token is asked for. origins: comma separated, "*" for all, "" for none. VT_E_IO, VT_E_INVALID. */

@@ -9,18 +9,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-void vts_refuse(vts_request *r, vts_problem_id id, const char *param, const char *fmt, ...)
+VT_PRINTF(5, 0)
+static void refuse(vts_request *r, vts_problem_id id, const char *param, const char *allowed, const char *fmt,
+                   va_list args)
 {
     char text[VT_ERROR_MSG];
-    va_list args;
     if (r->refusal.set)
         return;
-    va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
     r->refusal.set = true;
     r->refusal.id = id;
     vt_error_set(&r->refusal.err, VT_E_INVALID, param, "%s", text);
+    vt_error_allow(&r->refusal.err, "%s", allowed);
+}
+
+void vts_refuse(vts_request *r, vts_problem_id id, const char *param, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    refuse(r, id, param, "", fmt, args);
+    va_end(args);
+}
+
+void vts_refuse_param(vts_request *r, const char *param, const char *allowed, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    refuse(r, VTS_P_INVALID_PARAMETER, param, allowed, fmt, args);
+    va_end(args);
+}
+
+void vts_refuse_upload(vts_request *r)
+{
+    if (r->refusal.set)
+        return;
+    r->refusal.set = true;
+    r->refusal.id = r->upload.problem;
+    r->refusal.err = r->upload.err;
 }
 
 void vts_refuse_error(vts_request *r, const vt_error *err)

@@ -11,6 +11,8 @@
  * to anybody else then), or by the library at the next write, which ends the response and with it our side. */
 #include "server/http/events.h"
 
+#include "server/http/progress.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -22,12 +24,6 @@
 
 enum { READER_BLOCK = 16384, EVENT_MAX = 512 };
 
-typedef struct progress {
-    char stage[32];
-    uint64_t done, total;
-    int64_t since_ns; /* when its stage began */
-} progress;
-
 struct vts_stream {
     atomic_int references;
     vts_ticker *ticker;
@@ -38,7 +34,7 @@ struct vts_stream {
     struct MHD_Connection *connection; /* NULL once the response is gone */
     int socket;
     bool waiting, has_progress, beat, finished, final_sent;
-    progress newest, told;
+    vts_progress newest, told;
     const char *outcome; /* static */
     int64_t quiet_since_ns;
     uint64_t sent;
@@ -152,16 +148,6 @@ void vts_ticker_close(vts_ticker *ticker)
 
 /* ---- the response's side: polling thread ---- */
 
-static size_t write_progress(char *text, size_t size, const progress *p, uint64_t done)
-{
-    const double spent = (double)(vt_now_ns() - p->since_ns) * 1e-6;
-    const double left = done > 0 && done < p->total ? spent * (double)(p->total - done) / (double)done : 0.0;
-    const int n = snprintf(text, size,
-                           "event: progress\ndata: {\"done\":%llu,\"total\":%llu,\"stage\":\"%s\",\"eta_ms\":%.0f}\n\n",
-                           (unsigned long long)done, (unsigned long long)p->total, p->stage, left);
-    return n > 0 && (size_t)n < size ? (size_t)n : 0;
-}
-
 /* What is to be sent next, in out; false when there is nothing. Under the lock. */
 static bool next_text(vts_stream *s)
 {
@@ -169,9 +155,11 @@ static bool next_text(vts_stream *s)
     if (s->has_progress) {
         s->has_progress = false;
         s->out = s->small;
-        if (s->told.done < s->told.total && strcmp(s->told.stage, s->newest.stage) != 0)
-            s->out_size = write_progress(s->small, EVENT_MAX, &s->told, s->told.total);
-        s->out_size += write_progress(s->small + s->out_size, EVENT_MAX, &s->newest, s->newest.done);
+        if (s->told.done < s->told.total && strcmp(s->told.stage, s->newest.stage) != 0) {
+            s->told.done = s->told.total;
+            s->out_size = vts_progress_text(&s->told, s->small, EVENT_MAX);
+        }
+        s->out_size += vts_progress_text(&s->newest, s->small + s->out_size, EVENT_MAX);
         s->told = s->newest;
     } else if (s->finished && !s->final_sent) {
         s->final_sent = true;
@@ -228,12 +216,7 @@ static void on_progress(void *host, const char *stage, uint64_t done, uint64_t t
 {
     vts_stream *s = host;
     pthread_mutex_lock(&s->lock);
-    if (strncmp(s->newest.stage, stage, sizeof s->newest.stage - 1) != 0) {
-        snprintf(s->newest.stage, sizeof s->newest.stage, "%s", stage);
-        s->newest.since_ns = vt_now_ns();
-    }
-    s->newest.done = done < total ? done : total;
-    s->newest.total = total;
+    vts_progress_note(&s->newest, stage, done, total, vt_now_ns());
     s->has_progress = true;
     wake(s);
     pthread_mutex_unlock(&s->lock);

@@ -7,19 +7,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VTS_ACCEPT_TEXT_MAX = 1024, VTS_TARGET_MAX = 16384, VTS_HEADER_BYTES_MAX = 32768, VTS_HEADERS_MAX = 256 };
+enum { VTS_TARGET_MAX = 16384, VTS_HEADER_BYTES_MAX = 32768, VTS_HEADERS_MAX = 256 };
 
 typedef struct vts_headers {
-    unsigned lengths, codings, hosts, types; /* how often Content-Length, Transfer-Encoding, Host, Content-Type came */
+    unsigned lengths, codings, hosts; /* how often Content-Length, Transfer-Encoding, Host came */
+
+    /* Values without the blanks around them, NULL when absent; they live as long as this struct. Once all headers
+     * together are too long no more are kept, and vts_headers_fault() says so. */
     const char *length, *coding, *type, *encoding, *expect, *authorization, *origin, *request_id, *traceparent,
-        *preflight;                   /* values, NULL when absent; they live as long as the request */
-    char accept[VTS_ACCEPT_TEXT_MAX]; /* all Accept lines, joined */
-    bool accept_cut, bad_name, bad_value;
+        *preflight;
+    const char *accept; /* all Accept lines, joined by commas */
+    const char *twice;  /* a sentence: one came twice of those that may come once */
+    bool bad_name, bad_value, padded_coding;
     size_t count, bytes; /* of all headers */
 
     /* judged */
     bool has_body, chunked, expects_continue;
     uint64_t content_length;
+
+    /* where the values are */
+    size_t room_used, accept_used;
+    char room[VTS_HEADER_BYTES_MAX], accept_room[VTS_HEADER_BYTES_MAX];
 } vts_headers;
 
 void vts_headers_read(vts_headers *out, struct MHD_Connection *connection);

@@ -34,11 +34,12 @@ bool vts_id_acceptable(const char *text)
 
 bool vts_traceparent_valid(const char *text)
 {
-    static const char shape[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
-    if (strlen(text) != sizeof shape - 1)
-        return false;
+    static const char shape[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
     for (size_t k = 0; shape[k]; k++)
-        if (shape[k] == 'x' ? !strchr("0123456789abcdef", text[k]) : text[k] != shape[k])
+        if (!text[k] || (shape[k] == 'x' ? !strchr("0123456789abcdef", text[k]) : text[k] != shape[k]))
             return false;
+    const char after = text[sizeof shape - 1];
+    if (strncmp(text, "ff", 2) == 0 || (after && (after != '-' || strncmp(text, "00", 2) == 0)))
+        return false;
     return strspn(text + 3, "0") < 32 && strspn(text + 36, "0") < 16;
 }

@@ -10,6 +10,6 @@ enum { VTS_MADE_ID = 26 };
 void vts_id_make(char id[VTS_MADE_ID + 1]);
 
 bool vts_id_acceptable(const char *text);     /* [A-Za-z0-9-]{1,64} */
-bool vts_traceparent_valid(const char *text); /* W3C trace context, version 00 */
+bool vts_traceparent_valid(const char *text); /* W3C trace context; of later versions the first 55 characters count */
 
 #endif

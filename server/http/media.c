@@ -13,6 +13,14 @@ static bool is_token_char(unsigned char c)
            (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
+bool vts_is_token(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (!is_token_char((unsigned char)text[i]))
+            return false;
+    return size > 0;
+}
+
 static char lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
@@ -161,6 +169,47 @@ static int fits(const char *range, const char *type)
     return head && strncmp(range, type, head) == 0 && strcmp(range + head, "*") == 0 ? 2 : 0;
 }
 
+/* Reads one media range at `at` and moves past the comma behind it. Whatever its parameters hold, only q counts. A range
+ * that is too long for its buffer cannot fit anything that is offered: range is "" then. */
+static const char *next_range(const char *at, char *range, size_t size, int *q)
+{
+    char value[8];
+    size_t n = 0;
+    bool whole = true, blank = false;
+    *q = 1000;
+    for (at = skip_blanks(at); *at && *at != ',' && *at != ';'; at++) {
+        if (*at == ' ' || *at == '\t') {
+            blank = true;
+            continue;
+        }
+        if (blank) /* two words are no range */
+            whole = false;
+        put(range, size, &n, lower(*at), &whole);
+    }
+    range[whole ? n : 0] = '\0';
+    while (*at == ';') {
+        at = skip_blanks(at + 1);
+        const bool is_q = lower(*at) == 'q' && *skip_blanks(at + 1) == '=';
+        while (is_token_char((unsigned char)*at))
+            at++;
+        at = skip_blanks(at);
+        if (*at == '=')
+            at = skip_blanks(at + 1);
+        const bool quoted = *at == '"';
+        for (n = 0, at += quoted; *at && (quoted ? *at != '"' : *at != ',' && *at != ';'); at++) {
+            if (quoted && at[0] == '\\' && at[1])
+                at++;
+            put(value, sizeof value, &n, *at, &whole);
+        }
+        value[n] = '\0';
+        if (is_q)
+            *q = weight(value);
+        at += quoted && *at == '"';
+        at += strcspn(at, ",;");
+    }
+    return *at == ',' ? at + 1 : at;
+}
+
 int vts_accept_choose(const char *accept, const char *const *offered, size_t count)
 {
     enum { MAX = 8 };
@@ -169,30 +218,17 @@ int vts_accept_choose(const char *accept, const char *const *offered, size_t cou
         count = MAX;
     if (!accept || !*skip_blanks(accept))
         return 0;
-    for (const char *at = accept; *at;) { /* one media range a turn; no type that matters has a comma in quotes */
-        char item[256], range[VTS_MEDIA_TYPE_MAX], name[16], value[64];
-        const size_t n = strcspn(at, ",");
-        const char *p = item;
-        int w = 1000;
-        bool whole;
-        if (n < sizeof item) {
-            memcpy(item, at, n);
-            item[n] = '\0';
-            if (vts_field_value(&p, range, sizeof range)) {
-                while (vts_field_param(&p, name, sizeof name, value, sizeof value, &whole) == VTS_FIELD_PARAM)
-                    if (strcmp(name, "q") == 0)
-                        w = weight(value);
-                for (size_t k = 0; k < count; k++) {
-                    const int f = fits(range, offered[k]);
-                    if (f > close[k]) {
-                        close[k] = f;
-                        q[k] = w;
-                    }
-                }
+    while (*accept) {
+        char range[VTS_MEDIA_TYPE_MAX];
+        int w;
+        accept = next_range(accept, range, sizeof range, &w);
+        for (size_t k = 0; k < count; k++) {
+            const int f = fits(range, offered[k]);
+            if (f > close[k]) {
+                close[k] = f;
+                q[k] = w;
             }
         }
-        at += n;
-        at += *at == ',';
     }
     for (size_t k = 0; k < count; k++)
         if (close[k] && q[k] > best_q) {

@@ -8,6 +8,8 @@
 
 enum { VTS_MEDIA_TYPE_MAX = 96, VTS_BOUNDARY_MAX = 70 };
 
+bool vts_is_token(const char *text, size_t size);
+
 /* What follows the value of such a field: "; name=value" or "; name=\"value\"", one at a time. */
 typedef enum vts_field_step { VTS_FIELD_END, VTS_FIELD_PARAM, VTS_FIELD_BAD } vts_field_step;
 

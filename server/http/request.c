@@ -15,6 +15,7 @@
 #include "server/http/ids.h"
 #include "server/http/media.h"
 #include "server/http/router.h"
+#include "vitral/text.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define DRAIN_MAX (UINT64_C(80) << 20) /* a refused body beyond this is not worth reading */
 
@@ -56,7 +58,7 @@ static void read_identity(vts_request *r, const vts_headers *h)
     if (h->request_id && vts_id_acceptable(h->request_id))
         snprintf(r->id, sizeof r->id, "%s", h->request_id);
     if (h->traceparent && vts_traceparent_valid(h->traceparent))
-        snprintf(r->traceparent, sizeof r->traceparent, "%s", h->traceparent);
+        snprintf(r->traceparent, sizeof r->traceparent, "%.55s", h->traceparent);
     if (h->origin && strlen(h->origin) < sizeof r->origin && vts_access_origin(r->service->access, h->origin))
         snprintf(r->origin, sizeof r->origin, "%s", h->origin);
 }
@@ -104,10 +106,10 @@ static void check_body(vts_request *r, const vts_headers *h)
         vts_refuse(r, VTS_P_LENGTH_REQUIRED, "", "a POST needs a Content-Length or Transfer-Encoding: chunked");
         return;
     }
-    if (h->encoding && strcmp(h->encoding, "identity") != 0) {
+    if (h->encoding && strcasecmp(h->encoding, "identity") != 0) {
         vts_refuse(r, VTS_P_MEDIA_TYPE_NOT_SUPPORTED, "",
                    "a Content-Encoding (%.60s) is not read here: send the body as it is",
-                   vts_utf8_valid(h->encoding, strnlen(h->encoding, 60)) ? h->encoding : "?");
+                   vt_utf8_valid(h->encoding, strnlen(h->encoding, 60)) ? h->encoding : "?");
         return;
     }
     if (h->content_length > r->service->upload_max_bytes) {
@@ -138,7 +140,7 @@ static void check_body(vts_request *r, const vts_headers *h)
     if (!vts_upload_open(&r->upload, r->multipart ? media.boundary : NULL, (size_t)h->content_length, budget))
         vts_refuse(r, VTS_P_MEMORY_FULL, "", "no memory for the upload");
     else if (picture)
-        r->upload.has_picture = true; /* an image of 0 bytes is an empty one, not a missing one */
+        r->upload.picture.there = true; /* an image of 0 bytes is an empty one, not a missing one */
 }
 
 static void check_accept(vts_request *r, const vts_headers *h)
@@ -148,7 +150,7 @@ static void check_accept(vts_request *r, const vts_headers *h)
                                         [VTS_ACCEPT_EVENTS] = "text/event-stream"};
     if (r->refusal.set || !r->route || !r->route->calls->accepts)
         return;
-    const int k = vts_accept_choose(h->accept_cut ? "" : h->accept, types, r->route->calls->accepts);
+    const int k = vts_accept_choose(h->accept, types, r->route->calls->accepts);
     if (k < 0)
         vts_refuse(r, VTS_P_NOT_ACCEPTABLE, "", "no answer of an accepted type: application/json%s can be had",
                    r->route->calls->accepts > 1 ? ", image/png and text/event-stream" : "");
@@ -231,7 +233,7 @@ static void take_body(vts_request *r, const char *data, size_t size)
         vts_refuse(r, VTS_P_BODY_TOO_LARGE, "", "the body has more than %zu bytes", r->service->upload_max_bytes);
         r->refusal.limit = r->service->upload_max_bytes;
     } else if (!vts_upload_feed(&r->upload, (const uint8_t *)data, size)) {
-        vts_refuse(r, r->upload.problem, r->upload.err.param, "%s", r->upload.err.msg);
+        vts_refuse_upload(r);
     }
     if (r->refusal.set) {
         vts_upload_close(&r->upload);
@@ -259,7 +261,7 @@ static void job_finished(vts_job *job)
     MHD_resume_connection(connection); /* the request may be gone from here on */
 }
 
-/* The names of the methods, kept for the log before the job goes its way. */
+/* The names of the methods, kept for log and counters before the job goes its way. */
 static void note_methods(vts_request *r)
 {
     const vt_explainer *methods[16];
@@ -267,6 +269,7 @@ static void note_methods(vts_request *r)
     const size_t count = r->job->request ? vt_request_methods(r->job->request, methods, VT_COUNT(methods)) : 0;
     for (size_t k = 0; k < count && k < VT_COUNT(methods) && used < sizeof r->methods; k++)
         used += (size_t)snprintf(r->methods + used, sizeof r->methods - used, "%s%s", k ? "," : "", methods[k]->name);
+    r->job->kind = count == 0 ? "none" : count == 1 ? methods[0]->name : "several";
 }
 
 /* The answer begins now and goes on while the job runs. */
@@ -316,6 +319,7 @@ static enum MHD_Result hand_over(vts_request *r)
     note_methods(r);
     snprintf(job->id, sizeof job->id, "%s", r->id);
     job->log = r->service->log;
+    job->stats = r->service->stats;
     vt_control_init(&job->control, 0); /* the deadline counts from publish */
     if (r->accept == VTS_ACCEPT_EVENTS)
         return start_stream(r);
@@ -333,7 +337,7 @@ static enum MHD_Result finish(vts_request *r)
 {
     if (!r->refusal.set && !r->reply.status) {
         if (r->route->body == VTS_BODY_PICTURE && !vts_upload_finish(&r->upload))
-            vts_refuse(r, r->upload.problem, r->upload.err.param, "%s", r->upload.err.msg);
+            vts_refuse_upload(r);
         else
             r->route->calls->answer(r);
         if (!r->refusal.set && r->job && reserve(r))

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/http/access.h"
 #include "server/http/events.h"
 #include "server/http/route.h"
 #include "server/http/target.h"
@@ -52,10 +53,10 @@ struct vts_request {
     vts_stream *stream; /* the job became one; job is NULL then */
     _Atomic vts_phase phase;
     char verb[16];
-    char allow[64];       /* value of Allow for 405 and OPTIONS */
-    char origin[256];     /* "" when none was sent or it is not allowed: value of Access-Control-Allow-Origin */
-    char methods[512];    /* names, for the log */
-    char traceparent[56]; /* "" or a valid W3C trace context, for the log */
+    char allow[64];                  /* value of Allow for 405 and OPTIONS */
+    char origin[VTS_ORIGIN_MAX + 1]; /* value of Access-Control-Allow-Origin, "" without one that is allowed */
+    char methods[512];               /* names, for the log */
+    char traceparent[56];            /* "" or a valid W3C trace context, for the log */
     int64_t started_ns;
     uint64_t received; /* bytes of the body */
     uint64_t sent;     /* bytes of the answer's body */
@@ -67,6 +68,11 @@ struct vts_request {
 /* The answer becomes a problem. The first refusal counts; later ones are ignored. param may be "". */
 void vts_refuse(vts_request *request, vts_problem_id id, const char *param, const char *fmt, ...) VT_PRINTF(4, 5);
 void vts_refuse_error(vts_request *request, const vt_error *err);
+/* 422 for a parameter: allowed says what would be accepted. */
+void vts_refuse_param(vts_request *request, const char *param, const char *allowed, const char *fmt, ...)
+    VT_PRINTF(4, 5);
+/* What the upload says of itself (upload.problem, upload.err). */
+void vts_refuse_upload(vts_request *request);
 
 /* A reply that is a problem; Retry-After comes with every 503 (seconds 0: none). Any thread. */
 void vts_reply_problem(vts_reply *reply, vts_problem_id id, const vt_error *err, const char *request_id,

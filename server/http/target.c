@@ -4,6 +4,8 @@
  * target stays as it is. So the raw text is kept (the URI callback sees it) and read here, once, by one rule. */
 #include "server/http/target.h"
 
+#include "vitral/text.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,30 +17,6 @@ static int hex(char c)
     if (c >= 'a' && c <= 'f')
         return c - 'a' + 10;
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-bool vts_utf8_valid(const char *text, size_t size)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    for (size_t i = 0; i < size;) {
-        const unsigned char c = s[i];
-        const size_t more = c < 0x80                ? 0
-                            : c >= 0xc2 && c < 0xe0 ? 1
-                            : c >= 0xe0 && c < 0xf0 ? 2
-                            : c >= 0xf0 && c < 0xf5 ? 3
-                                                    : 9;
-        if (more == 9 || i + more >= size)
-            return false;
-        for (size_t k = 1; k <= more; k++)
-            if ((s[i + k] & 0xc0) != 0x80)
-                return false;
-        if (more == 2 && ((c == 0xe0 && s[i + 1] < 0xa0) || (c == 0xed && s[i + 1] > 0x9f)))
-            return false; /* overlong, surrogate */
-        if (more == 3 && ((c == 0xf0 && s[i + 1] < 0x90) || (c == 0xf4 && s[i + 1] > 0x8f)))
-            return false;
-        i += more + 1;
-    }
-    return true;
 }
 
 /* Decodes [from, to) in place, ends it with NUL (at `to` at the latest); NULL or what is wrong. */
@@ -61,7 +39,7 @@ static const char *decode(char *from, char *to, bool plus_is_blank)
         *out++ = c;
     }
     *out = '\0';
-    return vts_utf8_valid(from, (size_t)(out - from)) ? NULL : "the request target is no UTF-8";
+    return vt_utf8_valid(from, (size_t)(out - from)) ? NULL : "the request target is no UTF-8";
 }
 
 /* scheme://authority is skipped; a missing path is "/". */
@@ -115,6 +93,8 @@ bool vts_target_parse(vts_target *out, const char *raw)
                 out->fault = decode(value, stop, true); /* the value first: its NUL may fall on the `&` */
             if (!out->fault)
                 out->fault = decode(p, equal ? equal : stop, true);
+            if (!out->fault && *p == '\0')
+                out->fault = "the query has a value without a name in front of its equals sign";
             if (out->fault)
                 return true;
             if (!equal)

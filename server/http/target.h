@@ -20,10 +20,8 @@ typedef struct vts_target {
 } vts_target;
 
 /* origin-form, absolute-form (http://host/path) and `*`. `+` in the query is a blank. A broken escape, a NUL, text that
- * is no UTF-8, a `#` or too many pairs set `fault`. False when out of memory. */
+ * is no UTF-8, a `#`, a value without a name or too many pairs set `fault`. False when out of memory. */
 bool vts_target_parse(vts_target *out, const char *raw);
 void vts_target_close(vts_target *target);
-
-bool vts_utf8_valid(const char *text, size_t size);
 
 #endif

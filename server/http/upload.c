@@ -1,12 +1,13 @@
-/* Gathers an upload: picture bytes into one buffer under the byte budget, text fields as pairs, the digest on the way.
+/* Gathers an upload: picture and mask into a buffer each under the byte budget, text fields as pairs, digests on the way.
  *
- * A form has exactly one picture, in the part `img` or `image`, with a file name or without; file names are never used.
+ * A form has exactly one picture, in the part `img` or `image`, and at most one mask, in the part `mask`, with a file name or
+ * without; file names are never used.
  * A file in any other field is remembered by name, since "no picture" with the name of the field that has one helps more
  * than "no picture". Memory is taken as the body arrives, at most twice what has arrived: an announced length alone
  * costs nothing. */
 #include "server/http/upload.h"
 
-#include "server/http/target.h"
+#include "vitral/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,47 +38,52 @@ static bool take_budget(vts_upload *up, size_t bytes)
     return true;
 }
 
-static bool append_picture(vts_upload *up, const uint8_t *data, size_t size)
+static bool append(vts_upload *up, vts_upload_file *file, const uint8_t *data, size_t size)
 {
-    if (size > up->room - up->size) {
-        size_t room = up->room ? up->room * 2 : 65536;
-        if (up->expected > up->size && up->expected < room) /* no larger than what was announced */
+    if (size > file->room - file->size) {
+        size_t room = file->room ? file->room * 2 : 65536;
+        if (up->expected > file->size && up->expected < room) /* no larger than what was announced */
             room = up->expected;
-        while (room < up->size + size)
+        while (room < file->size + size)
             room *= 2;
-        if (!take_budget(up, room - up->room))
+        if (!take_budget(up, room - file->room))
             return fail(up, VTS_P_MEMORY_FULL, "",
                         "the uploads that are being read take all the memory there is for them");
-        uint8_t *more = realloc(up->data, room);
+        uint8_t *more = realloc(file->data, room);
         if (!more)
             return fail(up, VTS_P_MEMORY_FULL, "", "no memory for the upload");
-        up->data = more;
-        up->room = room;
+        file->data = more;
+        file->room = room;
     }
-    memcpy(up->data + up->size, data, size);
-    up->size += size;
-    vt_sha256_update(&up->hash, data, size);
+    memcpy(file->data + file->size, data, size);
+    file->size += size;
+    vt_sha256_update(&file->hash, data, size);
     return true;
 }
 
 static bool begin_part(void *host, const vts_part *part)
 {
     vts_upload *up = host;
-    up->in_picture = strcmp(part->name, "img") == 0 || strcmp(part->name, "image") == 0;
-    up->in_foreign = !up->in_picture && part->is_file;
-    if (!vts_utf8_valid(part->name, strlen(part->name)))
+    const bool is_picture = strcmp(part->name, "img") == 0 || strcmp(part->name, "image") == 0;
+    up->into = is_picture ? &up->picture : strcmp(part->name, "mask") == 0 ? &up->mask : NULL;
+    up->in_foreign = !up->into && part->is_file;
+    if (!vt_utf8_valid(part->name, strlen(part->name)))
         return fail(up, VTS_P_BAD_REQUEST, "", "the name of a part is no UTF-8");
-    if (up->in_picture) {
-        if (up->has_picture)
-            return fail(up, VTS_P_INVALID_PARAMETER, part->name,
-                        "the form has more than one picture; exactly one is expected");
-        up->has_picture = true;
+    if (up->into) {
+        if (up->into->there) {
+            fail(up, VTS_P_INVALID_PARAMETER, part->name,
+                 is_picture ? "the form has more than one picture; exactly one is expected"
+                            : "the form has more than one mask; at most one is expected");
+            vt_error_allow(&up->err, is_picture ? "one picture, in img or image" : "one mask, in mask");
+            return false;
+        }
+        up->into->there = true;
         return true;
     }
     if (up->in_foreign) {
         if (!up->foreign[0])
             snprintf(up->foreign, sizeof up->foreign, "%.60s", part->name);
-        if (!vts_utf8_valid(up->foreign, strlen(up->foreign)))
+        if (!vt_utf8_valid(up->foreign, strlen(up->foreign)))
             snprintf(up->foreign, sizeof up->foreign, "?"); /* cut inside a character */
         return true;
     }
@@ -96,13 +102,16 @@ static bool begin_part(void *host, const vts_part *part)
 static bool part_data(void *host, const uint8_t *data, size_t size)
 {
     vts_upload *up = host;
-    if (up->in_picture)
-        return append_picture(up, data, size);
+    if (up->into)
+        return append(up, up->into, data, size);
     if (up->in_foreign)
         return true;
-    if (up->field_size - up->field_name + size > VTS_FIELD_BYTES_MAX)
-        return fail(up, VTS_P_INVALID_PARAMETER, up->field, "the value of a form field is longer than %d bytes",
-                    VTS_FIELD_BYTES_MAX);
+    if (up->field_size - up->field_name + size > VTS_FIELD_BYTES_MAX) {
+        fail(up, VTS_P_INVALID_PARAMETER, up->field, "the value of a form field is longer than %d bytes",
+             VTS_FIELD_BYTES_MAX);
+        vt_error_allow(&up->err, "a text of at most %d bytes", VTS_FIELD_BYTES_MAX);
+        return false;
+    }
     if (up->field_size + size + 1 > up->field_room) {
         char *more = realloc(up->field, 2 * (up->field_size + size) + 1);
         if (!more)
@@ -118,11 +127,11 @@ static bool part_data(void *host, const uint8_t *data, size_t size)
 static bool end_part(void *host)
 {
     vts_upload *up = host;
-    if (up->in_picture || up->in_foreign)
+    if (up->into || up->in_foreign)
         return true;
     const char *value = up->field + up->field_name;
     const size_t size = up->field_size - up->field_name;
-    if (memchr(value, '\0', size) || !vts_utf8_valid(value, size))
+    if (memchr(value, '\0', size) || !vt_utf8_valid(value, size))
         return fail(up, VTS_P_BAD_REQUEST, up->field, "the value of a form field is no UTF-8 text");
     up->field[up->field_size] = '\0';
     up->fields[up->fields_count++] = (vt_pair){.name = up->field, .value = value};
@@ -136,7 +145,8 @@ bool vts_upload_open(vts_upload *up, const char *boundary, size_t expected, vts_
     memset(up, 0, sizeof *up);
     up->budget = budget;
     up->expected = expected;
-    vt_sha256_init(&up->hash);
+    vt_sha256_init(&up->picture.hash);
+    vt_sha256_init(&up->mask.hash);
     if (!boundary)
         return true;
     up->reader = malloc(sizeof *up->reader);
@@ -148,8 +158,8 @@ bool vts_upload_open(vts_upload *up, const char *boundary, size_t expected, vts_
 bool vts_upload_feed(vts_upload *up, const uint8_t *data, size_t size)
 {
     if (!up->reader) {
-        up->has_picture = true;
-        return append_picture(up, data, size);
+        up->picture.there = true;
+        return append(up, &up->picture, data, size);
     }
     if (vts_multipart_feed(up->reader, data, size))
         return true;
@@ -162,21 +172,29 @@ bool vts_upload_finish(vts_upload *up)
         return up->reader->fault ? fail(up, VTS_P_BAD_REQUEST, "", "%s", up->reader->fault) : false;
     free(up->reader);
     up->reader = NULL;
-    if (up->has_picture) {
-        vt_sha256_final(&up->hash, up->digest);
+    if (up->mask.there)
+        vt_sha256_final(&up->mask.hash, up->mask.digest);
+    if (up->picture.there) {
+        vt_sha256_final(&up->picture.hash, up->picture.digest);
         memcpy(up->id, "sha256:", 7);
-        vt_sha256_hex(up->digest, up->id + 7);
+        vt_sha256_hex(up->picture.digest, up->id + 7);
     }
     return true;
 }
 
-uint8_t *vts_upload_take(vts_upload *up, size_t *size)
+uint8_t *vts_upload_take(vts_upload_file *file, size_t *size)
 {
-    uint8_t *data = up->data;
-    *size = up->size;
-    up->data = NULL;
-    up->size = up->room = 0;
+    uint8_t *data = file->data;
+    *size = file->size;
+    file->data = NULL;
+    file->size = file->room = 0;
     return data;
+}
+
+static void close_file(vts_upload_file *file)
+{
+    size_t size;
+    free(vts_upload_take(file, &size));
 }
 
 void vts_upload_close(vts_upload *up)
@@ -189,9 +207,8 @@ void vts_upload_close(vts_upload *up)
     for (size_t k = 0; k < up->fields_count; k++)
         free((void *)(size_t)up->fields[k].name);
     up->fields_count = 0;
-    free(up->data);
-    up->data = NULL;
+    close_file(&up->picture);
+    close_file(&up->mask);
     up->reader = NULL;
     up->field = NULL;
-    up->size = up->room = 0;
 }

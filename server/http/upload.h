@@ -1,4 +1,4 @@
-/* What a request brings: one picture and the text fields of its form. Polling thread only. */
+/* What a request brings: one picture, perhaps a mask, and the text fields of its form. Polling thread only. */
 #ifndef VTS_HTTP_UPLOAD_H
 #define VTS_HTTP_UPLOAD_H
 
@@ -21,24 +21,32 @@ typedef struct vts_budget {
     uint64_t max;
 } vts_budget;
 
-typedef struct vts_upload {
-    bool has_picture; /* there was one, if only of 0 bytes */
-    uint8_t *data;    /* malloc'ed */
+typedef struct vts_upload_file {
+    bool there;    /* there was one, if only of 0 bytes */
+    uint8_t *data; /* malloc'ed */
     size_t size;
-    char id[72]; /* "sha256:<hex>" once complete */
-    uint8_t digest[32];
+    uint8_t digest[32]; /* once complete */
+
+    /* own */
+    size_t room;
+    vt_sha256 hash;
+} vts_upload_file;
+
+typedef struct vts_upload {
+    vts_upload_file picture, mask;
+    char id[72]; /* of the picture: "sha256:<hex>" once complete */
     vt_pair fields[VTS_FIELDS_MAX];
     size_t fields_count;
     char foreign[64]; /* name of a file part that nobody reads, "" when there is none */
 
     /* own */
-    size_t room, counted, expected;
+    size_t counted, expected;
     vts_budget budget;
-    vt_sha256 hash;
     vts_multipart *reader; /* NULL for a raw picture */
     char *field;           /* the field that is being read: name, NUL, value */
     size_t field_name, field_size, field_room;
-    bool in_picture, in_foreign;
+    vts_upload_file *into; /* the file that is being read, NULL for a field and for what nobody reads */
+    bool in_foreign;
     vts_problem_id problem; /* what is wrong, with err; set when a call returned false */
     vt_error err;
 } vts_upload;
@@ -50,8 +58,8 @@ bool vts_upload_open(vts_upload *upload, const char *boundary, size_t expected, 
 bool vts_upload_feed(vts_upload *upload, const uint8_t *data, size_t size);
 bool vts_upload_finish(vts_upload *upload);
 
-/* The picture goes to the caller, who frees it; its bytes stay counted until close. */
-uint8_t *vts_upload_take(vts_upload *upload, size_t *size);
+/* The bytes of a file go to the caller, who frees them; they stay counted until close. */
+uint8_t *vts_upload_take(vts_upload_file *file, size_t *size);
 void vts_upload_close(vts_upload *upload); /* a zeroed one is fine */
 
 #endif

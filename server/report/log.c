@@ -3,6 +3,8 @@
  * The room for the end of the line is kept from the start, so a line is always whole JSON, however long its fields. */
 #include "server/report/log.h"
 
+#include "vitral/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -45,29 +47,12 @@ static bool put(vts_line *line, const char *text, size_t size)
     return true;
 }
 
-/* Length of the UTF-8 character at s, 0 when there is none. */
-static size_t utf8_step(const unsigned char *s)
-{
-    const size_t n = s[0] < 0x80                   ? 1
-                     : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-                     : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-                     : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                                   : 0;
-    for (size_t k = 1; k < n; k++)
-        if ((s[k] & 0xc0) != 0x80)
-            return 0;
-    if ((n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))) ||
-        (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))))
-        return 0;
-    return n;
-}
-
 static void put_string(vts_line *line, const char *value)
 {
     bool fits = put(line, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)value; *s && fits;) {
         char escape[8];
-        const size_t n = utf8_step(s);
+        const size_t n = vt_utf8_read((const char *)s, 4, NULL);
         if (n == 0)
             fits = put(line, "\xef\xbf\xbd", 3);
         else if (*s == '"' || *s == '\\') {

@@ -1,6 +1,7 @@
 /* Counters of the service. Each is one relaxed atomic: a scrape may see a request half counted, never a wrong sum. */
 #include "server/report/stats.h"
 
+#include "vitral/explain.h"
 #include "vitral/version.h"
 
 #include <stdarg.h>
@@ -13,8 +14,17 @@
 /* The statuses that the service can answer with; anything else is counted under the last, 0. */
 static const int codes[] = {200, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408,
                             411, 413, 415, 422, 429, 499, 500, 502, 503, 504, 0};
-static const double buckets[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0};
-enum { CODES = VT_COUNT(codes), BUCKETS = VT_COUNT(buckets), OUTCOMES = 48 };
+static const double buckets[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                 0.5,   1.0,    2.5,   5.0,  10.0,  30.0, 60.0};
+static const char *const stages[] = {"queue", "decode", "forward", "backward", "explain", "metrics", "render"};
+static const char *const other_kinds[] = {"several", "none"}; /* of jobs, behind the methods */
+enum {
+    CODES = VT_COUNT(codes),
+    BUCKETS = VT_COUNT(buckets),
+    OUTCOMES = 48,
+    STAGES = VT_COUNT(stages),
+    OTHER_KINDS = VT_COUNT(other_kinds)
+};
 
 static const struct {
     const char *name, *kind, *help;
@@ -29,13 +39,19 @@ typedef struct outcome {
     atomic_ullong count;
 } outcome;
 
+typedef struct histogram {
+    atomic_ullong counts[BUCKETS + 1]; /* each of its own bucket alone; the last is for what is above all */
+    atomic_ullong nanos;               /* sum */
+} histogram;
+
 struct vts_stats {
     const char *const *routes;
     size_t routes_count; /* the table has one row more, "none" */
+    histogram *jobs;     /* (methods + OTHER_KINDS) */
+    size_t methods_count;
     atomic_llong values[VTS_STAT_COUNT];
     outcome rejected[OUTCOMES];
-    atomic_ullong seconds[BUCKETS + 1];
-    atomic_ullong micros; /* sum of all durations */
+    histogram request_seconds, stage_seconds[STAGES];
     atomic_ullong requests[][CODES];
 };
 
@@ -46,12 +62,20 @@ vt_status vts_stats_open(vts_stats **out, const char *const *routes, size_t coun
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the counters");
     stats->routes = routes;
     stats->routes_count = count;
+    stats->methods_count = vt_explainer_count();
+    stats->jobs = calloc(stats->methods_count + OTHER_KINDS, sizeof *stats->jobs);
+    if (!stats->jobs) {
+        free(stats);
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the counters");
+    }
     *out = stats;
     return VT_OK;
 }
 
 void vts_stats_close(vts_stats *stats)
 {
+    if (stats)
+        free(stats->jobs);
     free(stats);
 }
 
@@ -87,17 +111,45 @@ static void count_rejected(vts_stats *stats, const char *code)
     }
 }
 
+static void observe(histogram *h, double seconds)
+{
+    size_t b = 0;
+    while (b < BUCKETS && !(seconds <= buckets[b]))
+        b++;
+    atomic_fetch_add_explicit(&h->counts[b], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->nanos, (unsigned long long)(seconds * 1e9), memory_order_relaxed);
+}
+
 void vts_stats_request(vts_stats *stats, size_t route, int status, const char *code, double seconds)
 {
     const size_t row = route < stats->routes_count ? route : stats->routes_count;
-    size_t b = 0;
     atomic_fetch_add_explicit(&stats->requests[row][code_index(status)], 1, memory_order_relaxed);
     if (status >= 400 && code)
         count_rejected(stats, code);
-    while (b < BUCKETS && !(seconds <= buckets[b]))
-        b++;
-    atomic_fetch_add_explicit(&stats->seconds[b], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&stats->micros, (unsigned long long)(seconds * 1e6), memory_order_relaxed);
+    observe(&stats->request_seconds, seconds);
+}
+
+static const char *kind_name(const vts_stats *stats, size_t k)
+{
+    return k < stats->methods_count ? vt_explainer_at(k)->name : other_kinds[k - stats->methods_count];
+}
+
+void vts_stats_job(vts_stats *stats, const char *kind, double queue_seconds, double run_seconds)
+{
+    size_t k = 0;
+    while (k + 1 < stats->methods_count + OTHER_KINDS && strcmp(kind_name(stats, k), kind) != 0)
+        k++;
+    observe(&stats->jobs[k], run_seconds);
+    observe(&stats->stage_seconds[0], queue_seconds);
+}
+
+void vts_stats_stages(vts_stats *stats, const vt_timing *timing)
+{
+    const double ms[STAGES - 1] = {timing->decode,  timing->forward, timing->backward,
+                                   timing->explain, timing->metrics, timing->render};
+    for (size_t k = 0; k < STAGES - 1; k++)
+        if (ms[k] > 0.0)
+            observe(&stats->stage_seconds[k + 1], ms[k] * 1e-3);
 }
 
 uint64_t vts_stats_requests(const vts_stats *stats, size_t route, int status)
@@ -162,17 +214,48 @@ static void add_requests(text *out, const vts_stats *stats)
             add(out, "vitral_rejected_total{reason=\"%s\"} %llu\n", code,
                 atomic_load_explicit(&stats->rejected[k].count, memory_order_relaxed));
     }
-    add_head(out, "request_seconds", "histogram", "time from the request's first line to its last byte");
+}
+
+/* label: "" or `name="value"`. The count is the sum of the buckets that were read, so the two always agree. */
+static void add_histogram(text *out, const char *name, const char *label, const histogram *h)
+{
+    const char *comma = label[0] ? "," : "", *open = label[0] ? "{" : "", *close = label[0] ? "}" : "";
     unsigned long long sum = 0;
-    for (size_t b = 0; b <= BUCKETS; b++) {
-        sum += atomic_load_explicit(&stats->seconds[b], memory_order_relaxed);
-        if (b < BUCKETS)
-            add(out, "vitral_request_seconds_bucket{le=\"%g\"} %llu\n", buckets[b], sum);
-        else
-            add(out, "vitral_request_seconds_bucket{le=\"+Inf\"} %llu\n", sum);
+    for (size_t b = 0; b < BUCKETS; b++) {
+        sum += atomic_load_explicit(&h->counts[b], memory_order_relaxed);
+        add(out, "vitral_%s_bucket{%s%sle=\"%g\"} %llu\n", name, label, comma, buckets[b], sum);
     }
-    add(out, "vitral_request_seconds_sum %.6f\nvitral_request_seconds_count %llu\n",
-        (double)atomic_load_explicit(&stats->micros, memory_order_relaxed) * 1e-6, sum);
+    sum += atomic_load_explicit(&h->counts[BUCKETS], memory_order_relaxed);
+    add(out, "vitral_%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, label, comma, sum);
+    add(out, "vitral_%s_sum%s%s%s %.9f\n", name, open, label, close,
+        (double)atomic_load_explicit(&h->nanos, memory_order_relaxed) * 1e-9);
+    add(out, "vitral_%s_count%s%s%s %llu\n", name, open, label, close, sum);
+}
+
+static bool is_empty(const histogram *h)
+{
+    for (size_t b = 0; b <= BUCKETS; b++)
+        if (atomic_load_explicit(&h->counts[b], memory_order_relaxed))
+            return false;
+    return true;
+}
+
+static void add_histograms(text *out, const vts_stats *stats)
+{
+    char label[96];
+    add_head(out, "request_seconds", "histogram", "time from the request's first line to its last byte");
+    add_histogram(out, "request_seconds", "", &stats->request_seconds);
+    add_head(out, "job_seconds", "histogram", "time of one job on its worker, by method");
+    for (size_t k = 0; k < stats->methods_count + OTHER_KINDS; k++) {
+        snprintf(label, sizeof label, "method=\"%s\"", kind_name(stats, k));
+        if (!is_empty(&stats->jobs[k])) /* or each scrape would carry all methods that nobody uses */
+            add_histogram(out, "job_seconds", label, &stats->jobs[k]);
+    }
+    add_head(out, "stage_seconds", "histogram", "time of the stages of jobs");
+    for (size_t k = 0; k < STAGES; k++) {
+        snprintf(label, sizeof label, "stage=\"%s\"", stages[k]);
+        add_histogram(out, "stage_seconds", label, &stats->stage_seconds[k]);
+    }
 }
 
 char *vts_stats_text(const vts_stats *stats, const vts_gauge *gauges, size_t count, size_t *size)
@@ -181,6 +264,7 @@ char *vts_stats_text(const vts_stats *stats, const vts_gauge *gauges, size_t cou
     add_head(&out, "build_info", "gauge", "the version that runs");
     add(&out, "vitral_build_info{version=\"" VT_VERSION "\"} 1\n");
     add_requests(&out, stats);
+    add_histograms(&out, stats);
     for (size_t k = 0; k < VTS_STAT_COUNT; k++) {
         add_head(&out, rows[k].name, rows[k].kind, rows[k].help);
         add(&out, "vitral_%s %lld\n", rows[k].name, (long long)vts_stats_get(stats, (vts_stat)k));

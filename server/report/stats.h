@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vitral/result.h"
 #include "vitral/status.h"
 
 typedef enum vts_stat {
@@ -25,6 +26,11 @@ int64_t vts_stats_get(const vts_stats *stats, vts_stat stat);
 
 /* One answered request. route: index, or SIZE_MAX for none. outcome: "ok" or the code of a problem (static text). */
 void vts_stats_request(vts_stats *stats, size_t route, int status, const char *outcome, double seconds);
+/* One job that a worker has run, whatever came of it: how long it waited, how long it took. kind: the name of its method,
+ * "several" or "none"; what is no such name counts as "none". */
+void vts_stats_job(vts_stats *stats, const char *kind, double queue_seconds, double run_seconds);
+/* The stages of a job that ended with a result; those that it did not have are not counted. */
+void vts_stats_stages(vts_stats *stats, const vt_timing *timing);
 uint64_t vts_stats_requests(const vts_stats *stats, size_t route, int status); /* status 0: all */
 
 /* Figures that others own: read when the text is made. */

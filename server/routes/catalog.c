@@ -8,30 +8,30 @@ typedef struct label_params {
     int limit;
 } label_params;
 
-static const vt_param label_table[] = {
-    {.name = "q",
-     .help = "only labels that contain this text; case ignored, _ equals blank",
-     .type = VT_TEXT,
-     .offset = offsetof(label_params, q)},
-    {.name = "model",
-     .help = "id of a model of /models; the first when absent",
-     .type = VT_TEXT,
-     .offset = offsetof(label_params, model)},
-    {.name = "limit",
-     .help = "at most so many labels",
-     .type = VT_INT,
-     .min = 1,
-     .max = 1 << 30,
-     .def = 1 << 30,
-     .offset = offsetof(label_params, limit)},
+enum { Q, MODEL, LIMIT, LABEL_PARAMS };
+
+static const vt_param label_table[LABEL_PARAMS] = {
+    [Q] = {.name = "q",
+           .help = "only labels that contain this text; case ignored, _ equals blank",
+           .type = VT_TEXT,
+           .offset = offsetof(label_params, q)},
+    [MODEL] = {.name = "model",
+               .help = "id of a model of /models; the first when absent",
+               .type = VT_TEXT,
+               .offset = offsetof(label_params, model)},
+    [LIMIT] = {.name = "limit",
+               .help = "at most so many labels",
+               .type = VT_INT,
+               .min = 1,
+               .max = 1 << 30,
+               .def = 1 << 30,
+               .offset = offsetof(label_params, limit)},
 };
 
 vt_status vts_routes_describe(vts_model_set *set, vt_error *err)
 {
     const vt_model_info *info = vt_model_get_info(set->models[0]);
-    const vt_model *models[VTS_SERVED_MODELS_MAX];
-    for (size_t k = 0; k < set->count; k++)
-        models[k] = set->models[k];
+    const vt_model *const *models = (const vt_model *const *)set->models;
     set->documents[VTS_DOC_METHODS].text = vts_json_methods(info, &set->documents[VTS_DOC_METHODS].size);
     set->documents[VTS_DOC_METRICS_LIST].text = vts_json_metrics_list(info, &set->documents[VTS_DOC_METRICS_LIST].size);
     set->documents[VTS_DOC_MODELS].text = vts_json_models(models, set->count, 0, &set->documents[VTS_DOC_MODELS].size);
@@ -43,9 +43,8 @@ vt_status vts_routes_describe(vts_model_set *set, vt_error *err)
 
 static void answer_document(vts_request *r, vts_document document)
 {
-    if (vts_params_take(r, NULL, 0, NULL, NULL, r->target.pairs, r->target.pairs_count, NULL, NULL, 0))
-        vts_reply_static(&r->reply, 200, "application/json", r->models->documents[document].text,
-                         r->models->documents[document].size);
+    vts_reply_static(&r->reply, 200, "application/json", r->models->documents[document].text,
+                     r->models->documents[document].size);
 }
 
 static void answer_methods(vts_request *r)
@@ -66,22 +65,22 @@ static void answer_models(vts_request *r)
 static void answer_labels(vts_request *r)
 {
     label_params params;
-    bool given[VT_COUNT(label_table)] = {false};
+    bool given[LABEL_PARAMS] = {false};
     size_t size = 0;
-    vt_params_default(label_table, VT_COUNT(label_table), NULL, &params);
-    if (!vts_params_take(r, label_table, VT_COUNT(label_table), &params, given, r->target.pairs, r->target.pairs_count,
-                         NULL, NULL, 0))
+    vt_params_default(label_table, LABEL_PARAMS, NULL, &params);
+    if (!vts_params_take(r, label_table, LABEL_PARAMS, &params, given, r->target.pairs, r->target.pairs_count, NULL,
+                         NULL, 0))
         return;
     const vt_model *model = vts_model_set_find(r->models, params.model);
     if (!model) {
-        vts_refuse(r, VTS_P_MODEL_UNKNOWN, "model", "there is no model %.100s here; /models lists them", params.model);
+        vts_refuse_model(r, params.model);
         return;
     }
-    char *body = vts_json_labels(model, params.q, given[2] ? (size_t)params.limit : 0, &size);
+    char *body = vts_json_labels(model, params.q, given[LIMIT] ? (size_t)params.limit : 0, &size);
     vts_reply_take(&r->reply, 200, "application/json", body, size);
 }
 
-const vts_route_calls vts_route_methods = {.answer = answer_methods};
-const vts_route_calls vts_route_metrics_list = {.answer = answer_metrics_list};
-const vts_route_calls vts_route_models = {.answer = answer_models};
+const vts_route_calls vts_route_methods = {.check = vts_params_none, .answer = answer_methods};
+const vts_route_calls vts_route_metrics_list = {.check = vts_params_none, .answer = answer_metrics_list};
+const vts_route_calls vts_route_models = {.check = vts_params_none, .answer = answer_models};
 const vts_route_calls vts_route_labels = {.answer = answer_labels};

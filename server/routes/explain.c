@@ -16,24 +16,25 @@ typedef struct own_params {
     int deadline_ms;
 } own_params;
 
+enum { MODEL, IMAGE_ID, DEADLINE_MS, OWN, ENGINE_PAIRS_MAX = VTS_PAIRS_MAX + VTS_FIELDS_MAX };
+
 /* Beside the engine's common table. The largest deadline is a setting: it is filled in per request. */
-static const vt_param own_table[] = {
-    {.name = "model",
-     .help = "id of a model of /models; the first when absent",
-     .type = VT_TEXT,
-     .offset = offsetof(own_params, model)},
-    {.name = "image_id",
-     .help = "sha256:<64 hex>: a picture that was uploaded before and is still held",
-     .type = VT_TEXT,
-     .offset = offsetof(own_params, image_id)},
-    {.name = "deadline_ms",
-     .help = "time for the work; then 504",
-     .unit = "ms",
-     .type = VT_INT,
-     .min = 1,
-     .offset = offsetof(own_params, deadline_ms)},
+static const vt_param own_table[OWN] = {
+    [MODEL] = {.name = "model",
+               .help = "id of a model of /models; the first when absent",
+               .type = VT_TEXT,
+               .offset = offsetof(own_params, model)},
+    [IMAGE_ID] = {.name = "image_id",
+                  .help = "sha256:<64 hex>: a picture that was uploaded before and is still held",
+                  .type = VT_TEXT,
+                  .offset = offsetof(own_params, image_id)},
+    [DEADLINE_MS] = {.name = "deadline_ms",
+                     .help = "time for the work; then 504",
+                     .unit = "ms",
+                     .type = VT_INT,
+                     .min = 1,
+                     .offset = offsetof(own_params, deadline_ms)},
 };
-enum { OWN = VT_COUNT(own_table), ENGINE_PAIRS_MAX = VTS_PAIRS_MAX + VTS_FIELDS_MAX };
 
 typedef struct parsed {
     own_params own;
@@ -49,8 +50,8 @@ static bool parse(vts_request *r, parsed *p)
 {
     vt_param table[OWN];
     memcpy(table, own_table, sizeof table);
-    table[2].max = (double)r->service->deadline_ms;
-    table[2].def = (double)r->service->deadline_ms;
+    table[DEADLINE_MS].max = (double)r->service->deadline_ms;
+    table[DEADLINE_MS].def = (double)r->service->deadline_ms;
     memset(p->given, 0, sizeof p->given);
     p->pairs_count = 0;
     vt_params_default(table, OWN, NULL, &p->own);
@@ -61,20 +62,29 @@ static bool parse(vts_request *r, parsed *p)
         return false;
     p->model = vts_model_set_find(r->models, p->own.model);
     if (!p->model) {
-        vts_refuse(r, VTS_P_MODEL_UNKNOWN, "model", "there is no model %.100s here; /models lists them", p->own.model);
+        vts_refuse_model(r, p->own.model);
         return false;
     }
-    if (p->given[1] && !vts_image_id_parse(p->own.image_id, p->image_digest)) {
-        vts_refuse(r, VTS_P_INVALID_PARAMETER, "image_id",
-                   "image_id must be sha256: and 64 hexadecimal digits in lower case");
+    if (p->given[IMAGE_ID] && !vts_image_id_parse(p->own.image_id, p->image_digest)) {
+        vts_refuse_image_id(r);
         return false;
     }
     return true;
 }
 
+/* The engine's part of the request. It names our parameters beside its own when a name is unknown. */
+static vt_status open_request(vt_request **out, const vts_request *r, const parsed *p, unsigned flags, vt_error *err)
+{
+    vt_limits limits = r->service->limits;
+    limits.host_params = own_table;
+    limits.host_params_count = OWN;
+    return vt_request_open(out, p->model, &limits, p->pairs, p->pairs_count, flags, err);
+}
+
 static unsigned engine_flags(const vts_request *r, bool predict)
 {
-    return (predict ? VT_REQUEST_PREDICT : 0) | (r->accept == VTS_ACCEPT_PNG ? VT_REQUEST_ONE_PICTURE : 0);
+    return (predict ? VT_REQUEST_PREDICT : 0) | (r->accept == VTS_ACCEPT_PNG ? VT_REQUEST_ONE_PICTURE : 0) |
+           (r->upload.mask.there ? VT_REQUEST_MASK : 0);
 }
 
 static void check_one_picture(vts_request *r, const vt_request *request)
@@ -92,9 +102,9 @@ static void check(vts_request *r, bool predict)
     if (!p)
         return; /* answer() will say so */
     if (parse(r, p) &&
-        (p->given[0] || r->models->count == 1 || !r->multipart)) { /* else the form may name another model */
-        if (vt_request_open(&request, p->model, &r->service->limits, p->pairs, p->pairs_count,
-                            engine_flags(r, predict) | (r->multipart ? VT_REQUEST_PARTIAL : 0), &err) != VT_OK)
+        (p->given[MODEL] || r->models->count == 1 || !r->multipart)) { /* else the form may name another model */
+        if (open_request(&request, r, p, engine_flags(r, predict) | (r->multipart ? VT_REQUEST_PARTIAL : 0), &err) !=
+            VT_OK)
             vts_refuse_error(r, &err);
         else if (!r->multipart)
             check_one_picture(r, request);
@@ -107,34 +117,36 @@ static void check(vts_request *r, bool predict)
 static void check_picture(vts_request *r, const parsed *p, const vt_request *request)
 {
     const vts_upload *up = &r->upload;
-    if (up->has_picture && p->given[1])
-        vts_refuse(r, VTS_P_INVALID_PARAMETER, "image_id", "either a picture or image_id, not both");
-    else if (up->has_picture && up->size == 0)
+    if (up->picture.there && p->given[IMAGE_ID])
+        vts_refuse_param(r, "image_id", "a picture, or image_id", "there are both a picture and image_id");
+    else if (up->picture.there && up->picture.size == 0)
         vts_refuse(r, VTS_P_IMAGE_EMPTY, "", "the picture has no bytes");
-    else if (!up->has_picture && !p->given[1] && up->foreign[0])
+    else if (up->mask.there && up->mask.size == 0)
+        vts_refuse(r, VTS_P_IMAGE_EMPTY, "mask", "the mask has no bytes");
+    else if (!up->picture.there && !p->given[IMAGE_ID] && up->foreign[0])
         vts_refuse(r, VTS_P_IMAGE_MISSING, "", "there is a file in the form field %s; the picture is expected in img",
                    up->foreign);
     else if (up->foreign[0])
-        vts_refuse(r, VTS_P_INVALID_PARAMETER, up->foreign, "nothing here reads the file in the form field %s",
-                   up->foreign);
-    else if (!up->has_picture && !p->given[1] && vt_request_needs_image(request))
+        vts_refuse_param(r, up->foreign, "img, mask", "nothing here reads the file in the form field %s", up->foreign);
+    else if (!up->picture.there && !p->given[IMAGE_ID] && (up->mask.there || vt_request_needs_image(request)))
         vts_refuse(r, VTS_P_IMAGE_MISSING, "", "send the picture in the form field img, or as the whole body");
 }
 
 /* ---- answers that are kept ---- */
 
-/* Digest of all that decides the answer's bytes: picture, model, canonical parameters, kind of answer. */
+/* Digest of all that decides the answer's bytes: picture, mask, model, canonical parameters, kind of answer. */
 static void make_key(vts_job *job, bool predict)
 {
     const vt_model_info *info = vt_model_get_info(job->model);
     const char *canonical = vt_request_canonical(job->request);
     const char kind[2] = {predict ? 'p' : 'e', job->accept == VTS_ACCEPT_PNG ? 'p' : 'j'};
-    const char picture = job->picture_id[0] ? 'y' : 'n';
+    const char files[2] = {job->picture_id[0] ? 'y' : 'n', job->mask ? 'y' : 'n'};
     vt_sha256 hash;
     vt_sha256_init(&hash);
     vt_sha256_update(&hash, kind, sizeof kind);
-    vt_sha256_update(&hash, &picture, 1);
+    vt_sha256_update(&hash, files, sizeof files);
     vt_sha256_update(&hash, job->picture_digest, sizeof job->picture_digest);
+    vt_sha256_update(&hash, job->mask_digest, sizeof job->mask_digest);
     vt_sha256_update(&hash, info->fingerprint, sizeof info->fingerprint);
     vt_sha256_update(&hash, info->id, strlen(info->id) + 1);
     vt_sha256_update(&hash, canonical, strlen(canonical));
@@ -239,8 +251,7 @@ static void answer(vts_request *r, bool predict, void (*work)(vts_job *, vt_aren
     }
     if (!parse(r, p))
         goto out;
-    if (vt_request_open(&job->request, p->model, &r->service->limits, p->pairs, p->pairs_count,
-                        engine_flags(r, predict), &err) != VT_OK) {
+    if (open_request(&job->request, r, p, engine_flags(r, predict), &err) != VT_OK) {
         vts_refuse_error(r, &err);
         goto out;
     }
@@ -258,7 +269,7 @@ static void answer(vts_request *r, bool predict, void (*work)(vts_job *, vt_aren
     job->cache = r->service->cache;
     job->pixels_max = r->service->limits.pixels_max;
     job->deadline_ms = (uint64_t)p->own.deadline_ms;
-    if (p->given[1]) {
+    if (p->given[IMAGE_ID]) {
         job->named = vts_store_get(r->service->held, p->image_digest, r->owner, NULL);
         if (!job->named) {
             vts_refuse(r, VTS_P_IMAGE_GONE, "image_id", "this picture is not held here (any more): upload it again");
@@ -266,10 +277,14 @@ static void answer(vts_request *r, bool predict, void (*work)(vts_job *, vt_aren
         }
         memcpy(job->picture_id, p->own.image_id, VTS_DIGEST_TEXT);
         memcpy(job->picture_digest, p->image_digest, sizeof job->picture_digest);
-    } else if (r->upload.has_picture) {
+    } else if (r->upload.picture.there) {
         memcpy(job->picture_id, r->upload.id, sizeof job->picture_id);
-        memcpy(job->picture_digest, r->upload.digest, sizeof job->picture_digest);
-        job->picture = vts_upload_take(&r->upload, &job->picture_size);
+        memcpy(job->picture_digest, r->upload.picture.digest, sizeof job->picture_digest);
+        job->picture = vts_upload_take(&r->upload.picture, &job->picture_size);
+    }
+    if (r->upload.mask.there) {
+        memcpy(job->mask_digest, r->upload.mask.digest, sizeof job->mask_digest);
+        job->mask = vts_upload_take(&r->upload.mask, &job->mask_size);
     }
     make_key(job, predict);
     if (!answer_from_cache(r, job)) {
@@ -307,12 +322,17 @@ static const vt_result *run(vts_job *job, vt_arena *arena, vts_verdict verdict)
         fail(job, &err);
         return NULL;
     }
-    const uint8_t *picture = job->named ? job->named->data : job->picture;
-    const size_t size = job->named ? job->named->size : job->picture_size;
-    if (vt_run(job->request, picture, size, arena, &job->control, &result, &err) != VT_OK) {
+    const vt_files files = {.picture = job->named ? job->named->data : job->picture,
+                            .picture_size = job->named ? job->named->size : job->picture_size,
+                            .mask = job->mask,
+                            .mask_size = job->mask_size};
+    if (vt_run_files(job->request, &files, arena, &job->control, &result, &err) != VT_OK) {
         fail(job, &err);
         return NULL;
     }
+    if (job->stats)
+        vts_stats_stages(job->stats, &result->timing);
+    vts_job_free_mask(job);
     hold_picture(job, result->image_format, result->image_width, result->image_height, job->published_ns);
     return result;
 }

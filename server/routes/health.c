@@ -1,4 +1,4 @@
-/* GET /healthz: the process answers. GET /readyz: it takes work. Both look at no parameter: probes add their own. */
+/* GET /healthz: the process answers. GET /readyz: it takes work. */
 #include "server/routes/routes.h"
 
 static void answer_healthz(vts_request *r)
@@ -16,5 +16,5 @@ static void answer_readyz(vts_request *r)
         vts_reply_static(&r->reply, 200, "application/json", text, sizeof text - 1);
 }
 
-const vts_route_calls vts_route_healthz = {.answer = answer_healthz};
-const vts_route_calls vts_route_readyz = {.answer = answer_readyz};
+const vts_route_calls vts_route_healthz = {.check = vts_params_none, .answer = answer_healthz};
+const vts_route_calls vts_route_readyz = {.check = vts_params_none, .answer = answer_readyz};

@@ -26,8 +26,6 @@ bool vts_image_id_parse(const char *text, uint8_t digest[32])
 
 static void answer_image(vts_request *r)
 {
-    if (!vts_params_take(r, NULL, 0, NULL, NULL, r->target.pairs, r->target.pairs_count, NULL, NULL, 0))
-        return;
     uint8_t digest[32];
     unsigned left = 0;
     vts_blob *blob =
@@ -47,8 +45,6 @@ static void answer_image(vts_request *r)
 
 static void answer_forget(vts_request *r)
 {
-    if (!vts_params_take(r, NULL, 0, NULL, NULL, r->target.pairs, r->target.pairs_count, NULL, NULL, 0))
-        return;
     uint8_t digest[32];
     const bool named = vts_image_id_parse(r->rest, digest);
     const bool held = named && vts_store_remove_about(r->service->held, digest, r->owner);
@@ -61,5 +57,5 @@ static void answer_forget(vts_request *r)
     vts_reply_static(&r->reply, 204, NULL, "", 0);
 }
 
-const vts_route_calls vts_route_image = {.answer = answer_image};
-const vts_route_calls vts_route_forget = {.answer = answer_forget};
+const vts_route_calls vts_route_image = {.check = vts_params_none, .answer = answer_image};
+const vts_route_calls vts_route_forget = {.check = vts_params_none, .answer = answer_forget};

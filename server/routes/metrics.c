@@ -3,8 +3,6 @@
 
 static void answer(vts_request *r)
 {
-    if (!vts_params_take(r, NULL, 0, NULL, NULL, r->target.pairs, r->target.pairs_count, NULL, NULL, 0))
-        return;
     vts_pool_state pool;
     size_t size = 0;
     vts_store_state held, cache;
@@ -33,4 +31,4 @@ static void answer(vts_request *r)
     vts_reply_take(&r->reply, 200, "text/plain; version=0.0.4; charset=utf-8", text, size);
 }
 
-const vts_route_calls vts_route_metrics = {.answer = answer};
+const vts_route_calls vts_route_metrics = {.check = vts_params_none, .answer = answer};

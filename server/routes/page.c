@@ -47,6 +47,6 @@ static void answer_openapi(vts_request *r)
         vts_refuse(r, VTS_P_NOT_FOUND, "", "this program was built without openapi.yaml");
 }
 
-const vts_route_calls vts_route_page = {.answer = answer_page};
-const vts_route_calls vts_route_ui = {.answer = answer_ui};
-const vts_route_calls vts_route_openapi = {.answer = answer_openapi};
+const vts_route_calls vts_route_page = {.check = vts_params_none, .answer = answer_page};
+const vts_route_calls vts_route_ui = {.check = vts_params_none, .answer = answer_ui};
+const vts_route_calls vts_route_openapi = {.check = vts_params_none, .answer = answer_openapi};

@@ -25,7 +25,14 @@ VT_MUST_USE vt_status vts_routes_describe(vts_model_set *set, vt_error *err);
 bool vts_params_take(vts_request *request, const vt_param *rows, size_t count, void *params, bool *given,
                      const vt_pair *pairs, size_t pairs_count, vt_pair *rest, size_t *rest_count, size_t rest_max);
 
+/* check() of the routes that take no parameter. */
+void vts_params_none(vts_request *request);
+
+/* A model that is not served, or "": the ids that are go with it. */
+void vts_refuse_model(vts_request *request, const char *id);
+
 /* "sha256:<64 hex, lower case>" as bytes; false when it is none. */
 bool vts_image_id_parse(const char *text, uint8_t digest[32]);
+void vts_refuse_image_id(vts_request *request); /* it is none */
 
 #endif

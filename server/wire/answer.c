@@ -144,6 +144,20 @@ static void write_pictures(vts_writer *w, const vt_map *map)
     }
 }
 
+/* Beside the method's own, those of the metrics, spelled as in a request. */
+static void write_metric_params(vts_writer *w, const vt_map *map)
+{
+    char name[128];
+    for (size_t k = 0; k < map->metrics_count; k++) {
+        const vt_metric_value *value = &map->metrics[k];
+        for (size_t i = 0; i < value->metric->params_count && value->params; i++) {
+            snprintf(name, sizeof name, "%s.%s", value->metric->name, value->metric->params[i].name);
+            vts_write_key(w, name);
+            vts_write_param(w, &value->metric->params[i], value->params);
+        }
+    }
+}
+
 static void write_map(vts_writer *w, const vt_map *map)
 {
     static const char *const units[] = {"patch", "region", "pixel"};
@@ -192,6 +206,7 @@ static void write_map(vts_writer *w, const vt_map *map)
         vts_write_key(w, method->params[k].name);
         vts_write_param(w, &method->params[k], map->params);
     }
+    write_metric_params(w, map);
     vts_write_object_end(w);
     vts_write_key(w, "notes");
     vts_write_array(w);

@@ -141,6 +141,7 @@ char *vts_json_metrics_list(const vt_model_info *info, size_t *size)
         vts_write_key_text(&w, "summary", m->summary);
         vts_write_key_real(&w, "cost", cost);
         vts_write_key_bool(&w, "free", m->flags & VT_METRIC_FREE);
+        vts_write_key_bool(&w, "needs_mask", m->flags & VT_METRIC_NEEDS_MASK);
         vts_write_key_text(&w, "better", m->flags & VT_METRIC_HIGHER_BETTER ? "higher" : "lower");
         write_params(&w, m->params, m->params_count, info);
         vts_write_object_end(&w);

@@ -326,6 +326,31 @@ static void reference(block *b, const vt_param *row)
     line(b, text);
 }
 
+/* METRIC.NAME: the same rows under their full names. */
+static void metric_rows(block *b, void (*visit)(block *b, const vt_param *row))
+{
+    char name[128];
+    for (size_t k = 0; k < vt_metric_count(); k++)
+        for (size_t i = 0; i < vt_metric_at(k)->params_count; i++) {
+            vt_param row = vt_metric_at(k)->params[i];
+            snprintf(name, sizeof name, "%s.%s", vt_metric_at(k)->name, row.name);
+            row.name = name;
+            visit(b, &row);
+        }
+}
+
+static void metric_parameter(block *b, const vt_param *row)
+{
+    char text[1024];
+    describe(text, sizeof text, row);
+    parameter(b, row, text, schema(row, true));
+}
+
+static void metric_parameters(block *b)
+{
+    metric_rows(b, metric_parameter);
+}
+
 static void explain_parameters(block *b)
 {
     size_t count;
@@ -333,6 +358,7 @@ static void explain_parameters(block *b)
     for (size_t k = 0; k < count; k++)
         reference(b, &rows[k]);
     each_name(b, reference);
+    metric_rows(b, reference);
 }
 
 static void predict_parameters(block *b)
@@ -432,6 +458,7 @@ static const struct {
 } blocks[] = {
     {"common-parameters", common_parameters},
     {"method-parameters", method_parameters},
+    {"metric-parameters", metric_parameters},
     {"explain-parameters", explain_parameters},
     {"predict-parameters", predict_parameters},
     {"method-names", method_names},

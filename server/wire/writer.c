@@ -6,6 +6,7 @@
 #include "server/wire/writer.h"
 
 #include "server/wire/wire.h"
+#include "vitral/text.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -199,38 +200,6 @@ void vts_write_ms(vts_writer *w, double value)
     vts_write_real(w, round(value * 1000.0) / 1000.0);
 }
 
-/* Length of the well-formed UTF-8 sequence at s (Unicode 15, table 3-7), 0 when it is none. A NUL ends every test. */
-static size_t utf8_length(const unsigned char *s)
-{
-    const unsigned c = s[0];
-    size_t n = 0;
-    unsigned low = 0x80, high = 0xbf; /* of the second byte */
-    if (c < 0x80)
-        return 1;
-    if (c >= 0xc2 && c <= 0xdf)
-        n = 2;
-    else if (c >= 0xe0 && c <= 0xef)
-        n = 3;
-    else if (c >= 0xf0 && c <= 0xf4)
-        n = 4;
-    else
-        return 0;
-    if (c == 0xe0)
-        low = 0xa0; /* shorter forms exist */
-    else if (c == 0xed)
-        high = 0x9f; /* surrogates */
-    else if (c == 0xf0)
-        low = 0x90;
-    else if (c == 0xf4)
-        high = 0x8f; /* beyond U+10FFFF */
-    if (s[1] < low || s[1] > high)
-        return 0;
-    for (size_t i = 2; i < n; i++)
-        if (s[i] < 0x80 || s[i] > 0xbf)
-            return 0;
-    return n;
-}
-
 static void escaped(vts_writer *w, unsigned c)
 {
     static const char names[] = "\"\"\\\\\bb\ff\nn\rr\tt";
@@ -255,7 +224,7 @@ void vts_write_text(vts_writer *w, const char *text)
     const unsigned char *s = (const unsigned char *)text;
     size_t run = 0; /* bytes that go out as they are */
     while (s[run]) {
-        const size_t n = utf8_length(s + run);
+        const size_t n = vt_utf8_read((const char *)s + run, 4, NULL);
         if (n > 1 || (n == 1 && s[run] >= 0x20 && s[run] != '"' && s[run] != '\\' && s[run] != 0x7f)) {
             run += n;
             continue;
@@ -332,7 +301,7 @@ void vts_write_key_pair(vts_writer *w, const char *key, size_t first, size_t sec
 
 double vts_param_max(const vt_param *row)
 {
-    return row->type == VT_SEED && !(row->max > 0.0) ? 9007199254740991.0 : row->max;
+    return row->type == VT_SEED && !(row->max > 0.0) ? VT_SEED_MAX : row->max;
 }
 
 void vts_write_param(vts_writer *w, const vt_param *row, const void *params)

@@ -18,6 +18,13 @@ void vts_job_free_picture(vts_job *job)
     job->picture_size = 0;
 }
 
+void vts_job_free_mask(vts_job *job)
+{
+    free(job->mask);
+    job->mask = NULL;
+    job->mask_size = 0;
+}
+
 void vts_job_drop(vts_job *job)
 {
     if (!job || atomic_fetch_sub_explicit(&job->references, 1, memory_order_acq_rel) != 1)
@@ -26,6 +33,7 @@ void vts_job_drop(vts_job *job)
     vt_request_close(job->request);
     vts_model_set_drop(job->models);
     vts_job_free_picture(job);
+    vts_job_free_mask(job);
     vts_blob_drop(job->named);
     free(job);
 }

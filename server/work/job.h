@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "server/report/log.h"
+#include "server/report/stats.h"
 #include "server/work/models.h"
 #include "server/work/reply.h"
 #include "server/work/store.h"
@@ -40,6 +41,8 @@ struct vts_job {
     void (*finished)(vts_job *job); /* on a worker, last of all: the job may be gone when it returns */
     void *host;                     /* of finished() and of control's hooks */
     const vts_log *log;             /* for what nobody should answer with */
+    vts_stats *stats;               /* NULL: the job is not counted */
+    const char *kind;               /* static: name of its method, "several" or "none", for the counters */
     char id[VTS_ID_MAX + 1];        /* request id */
     vts_model_set *models;          /* a reference: what `model` and `request` stand on */
     const vt_model *model;
@@ -47,6 +50,9 @@ struct vts_job {
     vts_accept accept;
     uint8_t *picture; /* malloc'ed; NULL without one */
     size_t picture_size;
+    uint8_t *mask; /* malloc'ed; NULL without one */
+    size_t mask_size;
+    uint8_t mask_digest[VTS_KEY_BYTES];
     vts_blob *named;                  /* instead of picture: one that is held and was named by image_id */
     char picture_id[VTS_DIGEST_TEXT]; /* "sha256:<hex>", "" without a picture */
     uint8_t picture_digest[VTS_KEY_BYTES];
@@ -66,5 +72,6 @@ struct vts_job {
 vts_job *vts_job_new(void);      /* one reference; NULL when out of memory */
 void vts_job_drop(vts_job *job); /* NULL is fine; frees with the last reference */
 void vts_job_free_picture(vts_job *job);
+void vts_job_free_mask(vts_job *job);
 
 #endif

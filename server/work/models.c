@@ -11,11 +11,17 @@ struct vts_models {
     vts_model_set *now;
 };
 
-vts_model_set *vts_model_set_new(void)
+vts_model_set *vts_model_set_new(size_t room)
 {
     vts_model_set *set = calloc(1, sizeof *set);
-    if (set)
-        atomic_init(&set->references, 1);
+    vt_model **models = calloc(room + 1, sizeof *models);
+    if (!set || !models) {
+        free(set);
+        free(models);
+        return NULL;
+    }
+    atomic_init(&set->references, 1);
+    set->models = models;
     return set;
 }
 
@@ -33,6 +39,7 @@ void vts_model_set_drop(vts_model_set *set)
         vt_model_close(set->models[k]);
     for (size_t k = 0; k < VTS_DOC_COUNT; k++)
         free(set->documents[k].text);
+    free(set->models);
     free(set);
 }
 

@@ -10,14 +10,12 @@
 
 #include "vitral/model.h"
 
-enum { VTS_SERVED_MODELS_MAX = 16 };
-
 /* What is said about the set as a whole. */
 typedef enum vts_document { VTS_DOC_METHODS, VTS_DOC_METRICS_LIST, VTS_DOC_MODELS, VTS_DOC_COUNT } vts_document;
 
 typedef struct vts_model_set {
     atomic_int references;
-    vt_model *models[VTS_SERVED_MODELS_MAX]; /* (count), owned; the first is the default */
+    vt_model **models; /* (count), owned; the first is the default */
     size_t count;
     struct {
         char *text; /* malloc'ed */
@@ -25,7 +23,8 @@ typedef struct vts_model_set {
     } documents[VTS_DOC_COUNT];
 } vts_model_set;
 
-vts_model_set *vts_model_set_new(void); /* empty, one reference; NULL when out of memory */
+/* Empty, with room for so many models, one reference; NULL when out of memory. */
+vts_model_set *vts_model_set_new(size_t room);
 vts_model_set *vts_model_set_hold(vts_model_set *set);
 void vts_model_set_drop(vts_model_set *set); /* NULL is fine; closes the models with the last reference */
 

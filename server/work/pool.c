@@ -86,6 +86,8 @@ static void *run_worker(void *raw)
         job->work(job, me->arena, stopping ? VTS_ABANDONED : overdue ? VTS_OVERDUE : VTS_RUN);
         job->ended_ns = vt_now_ns();
         const double seconds = (double)(job->ended_ns - job->started_ns) * 1e-9;
+        if (job->stats && !stopping && !overdue) /* the others were not run */
+            vts_stats_job(job->stats, job->kind, (double)(job->started_ns - job->published_ns) * 1e-9, seconds);
 
         pthread_mutex_lock(&pool->lock);
         me->job = NULL;

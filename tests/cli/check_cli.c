@@ -4,6 +4,7 @@
  * is compared with what wire/ gives in this process: the texts that the service sends. Each test has a folder of its own. */
 #include "server/config/config.h"
 #include "server/wire/wire.h"
+#include "tests/support/label_png.h"
 #include "tests/support/suite.h"
 #include "vitral/evaluate.h"
 #include "vitral/explain.h"
@@ -535,6 +536,59 @@ START_TEST(settings_are_shown_with_their_origin)
 }
 END_TEST
 
+static void box_file(const char *name, size_t w, size_t h)
+{
+    size_t size;
+    uint8_t *bytes = vt_test_box_png(w, h, w / 4, h / 4, w / 2, h / 2, &size);
+    FILE *to = fopen(path(name), "wb");
+    ck_assert(to && fwrite(bytes, 1, size, to) == size && fclose(to) == 0);
+    free(bytes);
+}
+
+START_TEST(a_mask_goes_with_one_file)
+{
+    static const char *const names[] = {"entropy", "gini", "mass_top10", "pointing", "iou"};
+    exits(0, "predict --json " CAT);
+    json_t *j = line(0);
+    const json_t *image = json_object_get(j, "image");
+    box_file("mask.png", (size_t)json_integer_value(json_object_get(image, "width")),
+             (size_t)json_integer_value(json_object_get(image, "height")));
+    box_file("small.png", 7, 5);
+    json_decref(j);
+
+    exits(0, "explain " CAT " --json --output values --mask @/mask.png --metrics iou,pointing --iou.threshold 0.5");
+    j = line(0);
+    const char *name;
+    json_t *value, *map = json_array_get(json_object_get(j, "maps"), 0);
+    size_t k = 0;
+    json_object_foreach(json_object_get(map, "metrics"), name, value)
+    {
+        ck_assert(k < VT_COUNT(names) && json_is_real(value));
+        ck_assert_str_eq(name, names[k++]);
+    }
+    ck_assert_uint_eq(k, VT_COUNT(names));
+    ck_assert(json_real_value(json_object_get(json_object_get(map, "params"), "iou.threshold")) == 0.5);
+    json_decref(j);
+
+    exits(2, "explain " CAT " " COFFEE " --json --mask @/mask.png --metrics iou");
+    says(err, "one FILE");
+    exits(2, "explain - --json --mask - --metrics iou");
+    says(err, "standard input");
+    exits(2, "explain " CAT " --json --mask @/nosuch.png --metrics iou");
+    says(err, "nosuch.png");
+    exits(2, "explain " CAT " --json --mask @/small.png --metrics iou");
+    says(err, "7 x 5");
+    exits(1, "explain " CAT " --json --mask " COFFEE " --metrics iou");
+    says(err, "JPEG");
+    exits(2, "explain " CAT " --json --metrics iou");
+    says(err, "none was sent");
+    exits(2, "explain " CAT " --json --mask @/mask.png");
+    says(err, "nothing that is asked for reads the mask");
+    exits(2, "predict " CAT " --mask @/mask.png");
+    says(err, "--mask");
+}
+END_TEST
+
 START_TEST(no_http_library_is_linked)
 {
     char command[2048];
@@ -557,4 +611,5 @@ VT_SUITE("cli", tcase_add_checked_fixture(tc, setup, teardown); tcase_add_test(t
          tcase_add_test(tc, equal_stems_get_numbers); tcase_add_test(tc, jobs_change_neither_order_nor_bytes);
          tcase_add_test(tc, one_bad_file_does_not_stop_the_others);
          tcase_add_test(tc, openapi_is_up_to_date_and_drift_is_seen);
-         tcase_add_test(tc, settings_are_shown_with_their_origin); tcase_add_test(tc, no_http_library_is_linked))
+         tcase_add_test(tc, settings_are_shown_with_their_origin); tcase_add_test(tc, a_mask_goes_with_one_file);
+         tcase_add_test(tc, no_http_library_is_linked))

@@ -3,7 +3,9 @@
 #include "server/http/media.h"
 #include "server/http/multipart.h"
 #include "server/http/target.h"
+#include "server/http/upload.h"
 #include "vitral/hash.h"
+#include "vitral/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,10 +77,38 @@ static bool read_form(const char *boundary, const uint8_t *data, size_t size, si
     return good;
 }
 
+/* The same form as an upload: what it brings belongs together, and nothing stays counted. */
+static void try_upload(const char *boundary, const uint8_t *data, size_t size)
+{
+    static vts_upload up;
+    atomic_size_t used = 0;
+    const vts_budget budget = {&used, 1 << 20};
+    uint8_t digest[32];
+    vt_sha256 hash;
+    require(vts_upload_open(&up, boundary, size, budget));
+    if ((size == 0 || vts_upload_feed(&up, data, size)) && vts_upload_finish(&up)) {
+        const vts_upload_file *files[] = {&up.picture, &up.mask};
+        for (size_t k = 0; k < 2; k++) {
+            require(files[k]->there || files[k]->size == 0);
+            vt_sha256_init(&hash);
+            if (files[k]->size)
+                vt_sha256_update(&hash, files[k]->data, files[k]->size);
+            vt_sha256_final(&hash, digest);
+            require(!files[k]->there || memcmp(digest, files[k]->digest, sizeof digest) == 0);
+        }
+        require(up.picture.size + up.mask.size <= size && up.fields_count <= VTS_FIELDS_MAX);
+    } else {
+        require(up.err.msg[0] != '\0');
+    }
+    vts_upload_close(&up);
+    require(atomic_load(&used) == 0);
+}
+
 static void try_form(const char *boundary, const uint8_t *data, size_t size)
 {
     uint8_t whole[32], cut[32];
     const bool good = read_form(boundary, data, size, size ? size : 1, whole);
+    try_upload(boundary, data, size);
     static const size_t pieces[] = {1, 7, 61};
     for (size_t k = 0; k < sizeof pieces / sizeof pieces[0]; k++) {
         require(read_form(boundary, data, size, pieces[k], cut) == good);
@@ -98,10 +128,10 @@ static void try_target(const char *line)
         raw[n++] = *from;
     raw[n] = '\0';
     require(vts_target_parse(&target, raw));
-    require(target.path != NULL && vts_utf8_valid(target.path, strlen(target.path)));
+    require(target.path != NULL && vt_utf8_valid(target.path, strlen(target.path)));
     for (size_t k = 0; k < target.pairs_count && !target.fault; k++)
-        require(vts_utf8_valid(target.pairs[k].name, strlen(target.pairs[k].name)) &&
-                vts_utf8_valid(target.pairs[k].value, strlen(target.pairs[k].value)));
+        require(vt_utf8_valid(target.pairs[k].name, strlen(target.pairs[k].name)) &&
+                vt_utf8_valid(target.pairs[k].value, strlen(target.pairs[k].value)));
     vts_target_close(&target);
 }
 

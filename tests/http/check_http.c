@@ -78,7 +78,6 @@ static const struct {
     {"/labels?q=CA&limit=1", "application/json", "\"cat\""},
     {"/labels?model=default", "application/json", "\"dog\""},
     {"/healthz", "application/json", "ok"},
-    {"/healthz?probe=1", "application/json", "ok"},
     {"/readyz", "application/json", "ready"},
     {"/metrics", "text/plain; version=0.0.4; charset=utf-8", "vitral_requests_total"},
     {"/", "text/html; charset=utf-8", "<html"},

@@ -11,7 +11,7 @@
 
 enum { ROUNDS = 7, GONE_WITHIN_MS = 200 };
 
-/* 90 maps with pictures: some hundred milliseconds of work, a new request for each number. */
+/* 126 maps with pictures: some hundred milliseconds of work, a new request for each number. */
 #define HEAVY "method=qk_maps&layer=all&head=all&which=q&channel=0,1,2,3,4,5,6&output=overlay,heatmap&seed=%d"
 
 static int by_size(const void *a, const void *b)
@@ -98,7 +98,7 @@ END_TEST
 /* Each progress event stays within its total, a stage never goes back, and the stages come in the engine's order. */
 START_TEST(progress_is_told)
 {
-    static const char *const stages[] = {"forward", "backward", "render"};
+    static const char *const stages[] = {"forward", "backward", "metrics", "render"};
     char target[256], stage[32];
     size_t events = 0, at_stage = 0;
     unsigned long long done, total, last = 0;
@@ -159,7 +159,97 @@ START_TEST(what_is_just_within_the_limits)
 }
 END_TEST
 
+/* ---- a picture that is forgotten while a job reads it ---- */
+
+static void expect_gone(const char *target)
+{
+    vt_served_expect(vt_http_call(vt_served.port, "GET", target, "", NULL, 0), 404, "image_gone", NULL);
+}
+
+/* The job keeps its own hold on the bytes and is answered; neither picture nor answer comes back by it. Once the picture
+ * is named by the job, once it is the job's upload. */
+START_TEST(delete_while_a_job_runs)
+{
+    char target[256], picture[128];
+    vt_http_reply reply = vt_served_post("/predict", "", "");
+    json_t *root = vt_served_json(&reply);
+    const char *id = json_string_value(json_object_get(json_object_get(root, "image"), "id"));
+    ck_assert_ptr_nonnull(id);
+    snprintf(picture, sizeof picture, "/images/%s", id);
+    snprintf(target, sizeof target, "/explain?" HEAVY "&image_id=%s", 2000, id);
+    json_decref(root);
+    vt_http_free(&reply);
+    for (int upload = 0; upload < 2; upload++) {
+        const int fd = vt_http_connect(vt_served.port);
+        if (upload) {
+            *strrchr(target, '&') = '\0';
+            vt_http_reply again = vt_served_post("/predict?top=2", "", ""); /* held again */
+            ck_assert_int_eq(again.status, 200);
+            vt_http_free(&again);
+        }
+        wait_for_running(0);
+        vt_http_text(fd, "POST %s%s HTTP/1.1\r\nHost: t\r\n%sContent-Length: %zu\r\n\r\n", target, upload ? "1" : "",
+                     upload ? "Content-Type: image/jpeg\r\n" : "", upload ? vt_served.picture_size : 0);
+        if (upload)
+            vt_http_send(fd, vt_served.picture, vt_served.picture_size);
+        wait_for_running(1);
+        reply = vt_http_call(vt_served.port, "DELETE", picture, "", NULL, 0);
+        ck_assert_int_eq(reply.status, 204);
+        vt_http_free(&reply);
+        vts_pool_state state;
+        vts_pool_state_of(vt_served.service.pool, &state);
+        ck_assert_msg(state.running == 1, "the job was over before its picture was forgotten: make it heavier");
+        expect_gone(picture);
+        reply = vt_http_read(fd, false);
+        ck_assert_msg(reply.status == 200, "%d %.300s", reply.status, reply.body);
+        root = vt_served_json(&reply);
+        ck_assert_uint_eq(json_array_size(json_object_get(root, "maps")), 126);
+        json_decref(root);
+        vt_http_free(&reply);
+        close(fd);
+        expect_gone(picture);
+        vts_store_state cache;
+        vts_store_state_of(vt_served.service.cache, &cache);
+        ck_assert_msg(cache.entries == 0, "%llu answers about a forgotten picture are kept",
+                      (unsigned long long)cache.entries);
+    }
+}
+END_TEST
+
+/* ---- limits are named ---- */
+
+static void expect_limit(vt_http_reply reply, const char *code, long long limit)
+{
+    json_t *root = vt_served_json(&reply);
+    json_t *named = json_object_get(root, "limit");
+    ck_assert_msg(json_is_integer(named) && json_integer_value(named) == limit, "%s, expected the limit %lld",
+                  reply.body, limit);
+    json_decref(root);
+    vt_served_expect(reply, 413, code, NULL);
+}
+
+START_TEST(refusals_for_size_name_the_limit)
+{
+    static char body[(1 << 20) + 1];
+    enum { PIXELS = 451 * 300 };
+    expect_limit(vt_http_call(vt_served.port, "POST", "/explain", "Content-Type: image/jpeg\r\n", body, sizeof body),
+                 "body_too_large", 1 << 20);
+    expect_limit(vt_http_call(vt_served.port, "POST", "/predict", VT_HTTP_FORM, body, sizeof body), "body_too_large",
+                 1 << 20);
+    vt_served.service.limits.pixels_max = PIXELS - 1; /* no request is open yet */
+    expect_limit(vt_served_post("/explain", "", ""), "image_too_large", PIXELS - 1);
+    expect_limit(vt_http_call(vt_served.port, "POST", "/predict", "Content-Type: image/jpeg\r\n", vt_served.picture,
+                              vt_served.picture_size),
+                 "image_too_large", PIXELS - 1);
+    vt_served.service.limits.pixels_max = PIXELS;
+    vt_http_reply reply = vt_served_post("/predict", "", "");
+    ck_assert_int_eq(reply.status, 200);
+    vt_http_free(&reply);
+}
+END_TEST
+
 VT_SUITE("limits", tcase_set_timeout(tc, 120.0); tcase_add_checked_fixture(tc, vt_served_set_up, vt_served_tear_down);
          tcase_add_test(tc, a_client_that_leaves_frees_its_worker); tcase_add_test(tc, deadlines_stop_the_engine);
          tcase_add_test(tc, progress_is_told); tcase_add_loop_test(tc, limits_of_one_call, 0, VT_COUNT(calls));
-         tcase_add_test(tc, what_is_just_within_the_limits))
+         tcase_add_test(tc, what_is_just_within_the_limits); tcase_add_test(tc, delete_while_a_job_runs);
+         tcase_add_test(tc, refusals_for_size_name_the_limit))

@@ -104,7 +104,7 @@ START_TEST(events_while_the_work_runs)
     size_t n = 0;
     const int fd = vt_served_stream("/slow");
     vt_served_wait(&vt_served.running, 1);
-    while (!strstr(text, "event: progress\ndata: {\"done\":1,\"total\":2,\"stage\":\"waiting\"")) {
+    while (!strstr(text, "event: progress\ndata: {\"done\":1,\"total\":2,\"stage\":\"waiting\",\"eta_ms\":null}\n\n")) {
         const ssize_t got = recv(fd, text + n, sizeof text - 1 - n, 0);
         ck_assert_msg(got > 0 && n < sizeof text - 512, "no progress in %s", text);
         text[n += (size_t)got] = '\0';

@@ -59,7 +59,7 @@ static const vts_route_calls slow_calls = {.accepts = 3, .answer = slow_answer};
 
 vts_model_set *vt_served_models(size_t count)
 {
-    vts_model_set *set = vts_model_set_new();
+    vts_model_set *set = vts_model_set_new(count);
     vt_error err = {0};
     char id[32];
     ck_assert_ptr_nonnull(set);

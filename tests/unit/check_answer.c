@@ -31,19 +31,24 @@ typedef struct made_params {
 static const vt_param made_rows[] = {
     {.name = "layer", .type = VT_INT, .max = 11, AT(layer)},
     {.name = "head", .type = VT_INT, .max = 11, .choices = word_names, AT(head)},
-    {.name = "head_fusion", .type = VT_ENUM, .max = 2, .choices = fusion_names, AT(fusion)},
+    {.name = "head_fusion", .type = VT_ENUM, .choices = fusion_names, AT(fusion)},
     {.name = "discard_ratio", .type = VT_FLOAT, .max = 1, AT(ratio)},
     {.name = "residual", .type = VT_BOOL, AT(residual)},
     {.name = "seed", .type = VT_SEED, AT(seed)},
-    {.name = "which", .type = VT_ENUMS, .max = 2, .choices = set_names, .def_text = "q,k", AT(which)},
+    {.name = "which", .type = VT_ENUMS, .choices = set_names, .def_text = "q,k", AT(which)},
     {.name = "channel", .type = VT_INTS, .max = 63, .def_text = "0", AT(channel)},
     {.name = "every", .type = VT_INTS, .max = 63, .flags = VT_PARAM_ALL_OK, .def_text = "all", AT(every)},
     {.name = "query", .type = VT_QUERY, .def_text = "cls", AT(query)},
     {.name = "text", .type = VT_TEXT, .def_text = "", AT(text)},
 };
 static const vt_explainer made_method = {.name = "made", .params = made_rows, .params_count = VT_COUNT(made_rows)};
-static const vt_metric entropy = {.name = "entropy"}, gini = {.name = "gini"};
-static const vt_metric_value metric_values[] = {{&entropy, 4.1}, {&gini, (double)NAN}};
+static const vt_param near_rows[] = {{.name = "tolerance", .type = VT_INT, .max = 99}};
+static const int tolerance = 15;
+static const vt_metric entropy = {.name = "entropy"}, gini = {.name = "gini"},
+                       near = {.name = "near", .params = near_rows, .params_count = 1, .params_size = sizeof tolerance};
+static const vt_metric_value metric_values[] = {{.metric = &entropy, .value = 4.1},
+                                                {.metric = &gini, .value = (double)NAN},
+                                                {.metric = &near, .params = &tolerance, .value = 1.0}};
 static const char *const notes[] = {"one", "two \"quoted\""};
 static const vt_warning warnings[] = {{"target_twice", "dog was asked for twice"}};
 static const vt_prediction dog = {243, "bull mastiff", 0.83, 9.81}, cat = {282, "tiger cat", 0.1, 7.5};
@@ -86,7 +91,7 @@ static void setup(void)
                    .heatmap = {(const uint8_t *)"fo", 2},
                    .show_values = true,
                    .metrics = metric_values,
-                   .metrics_count = 2,
+                   .metrics_count = 3,
                    .notes = notes,
                    .notes_count = 2};
     predictions[0] = dog;
@@ -222,7 +227,7 @@ START_TEST(parameters_keep_their_types)
     ck_assert_str_eq(text,
                      "{\"layer\":7,\"head\":\"mean\",\"head_fusion\":\"min\",\"discard_ratio\":0.9,\"residual\":true,"
                      "\"seed\":9007199254740991,\"which\":[\"q\",\"v\"],\"channel\":[26,59],\"every\":\"all\","
-                     "\"query\":\"token:57\",\"text\":\"a|b\"}");
+                     "\"query\":\"token:57\",\"text\":\"a|b\",\"near.tolerance\":15}");
     free(text);
     json_decref(j);
 }
@@ -242,6 +247,7 @@ START_TEST(what_is_not_there_is_null_or_absent)
         ck_assert_msg(json_is_null(json_object_get(m, nulls[k])), "%s is not null", nulls[k]);
     ck_assert(json_is_null(json_object_get(json_object_get(m, "metrics"), "gini")));
     ck_assert(json_is_real(json_object_get(json_object_get(m, "metrics"), "entropy")));
+    ck_assert(json_real_value(json_object_get(json_object_get(m, "metrics"), "near")) == 1.0);
     json_decref(j);
     map.has_versus = true, map.versus = cat;
     map.layer = 0, map.head = 2, map.channel = 59, map.part = "k", map.query = "xy:120,80", map.unit = VT_UNIT_PIXEL;

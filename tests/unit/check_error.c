@@ -96,7 +96,34 @@ START_TEST(every_status_has_its_own_name)
 }
 END_TEST
 
-VT_SUITE("error", tcase_add_test(tc, fills_all_fields); tcase_add_test(tc, null_error_is_fine);
-         tcase_add_test(tc, own_text_may_be_an_argument);
+START_TEST(allowed_grows_name_by_name)
+{
+    vt_error err = {0};
+    char name[] = "name00", expected[VT_ERROR_ALLOWED] = "";
+    vt_error_allow_more(NULL, ", ", "x");
+    vt_error_allow_more(&err, ", ", "a");
+    ck_assert_str_eq(err.allowed, "a");
+    vt_error_allow_more(&err, ", ", "b");
+    ck_assert_str_eq(err.allowed, "a, b");
+    err.allowed[0] = '\0';
+    /* the first takes 6 bytes, each other 8; room is kept for "..." and the NUL */
+    const int fit = 1 + (VT_ERROR_ALLOWED - 4 - 6) / 8;
+    for (int k = 0; k < fit + 5; k++) {
+        name[4] = (char)('0' + k / 36);
+        name[5] = "0123456789abcdefghijklmnopqrstuvwxyz"[k % 36];
+        vt_error_allow_more(&err, ", ", name);
+        if (k < fit) {
+            strncat(expected, k ? ", " : "", sizeof expected - strlen(expected) - 1);
+            strncat(expected, name, sizeof expected - strlen(expected) - 1);
+        }
+    }
+    strncat(expected, "...", sizeof expected - strlen(expected) - 1);
+    ck_assert_str_eq(err.allowed, expected);
+    ck_assert(strlen(err.allowed) < VT_ERROR_ALLOWED);
+}
+END_TEST
+
+VT_SUITE("error", tcase_add_test(tc, allowed_grows_name_by_name); tcase_add_test(tc, fills_all_fields);
+         tcase_add_test(tc, null_error_is_fine); tcase_add_test(tc, own_text_may_be_an_argument);
          tcase_add_loop_test(tc, long_text_is_cut_between_characters, 0, 12);
          tcase_add_test(tc, exactly_fitting_text_is_whole); tcase_add_test(tc, every_status_has_its_own_name))

@@ -266,6 +266,15 @@ START_TEST(accept_headers)
         {"image/png;q=0", -1},
         {"application/json;q=0.2, image/png;q=0.25", 1},
         {", ,image/png", 1},
+        {"image/png;x=\"a, b;q=0\";q=0.5, application/json;q=0.4", 1}, /* commas and semicolons in quotes */
+        {"image/png;x=\"a\\\"b\";q=0.3, application/json;q=0.4", 0},
+        {"image/png ; q = 0.3 , application/json ;q=0.4", 0},
+        {"image/png;qq=0, text/xml", 1}, /* another parameter */
+        {"image/png;q", 1},
+        {"image/png;x=\"open, application/json", 1}, /* a quote that never ends takes the rest */
+        {"image/png application/json", -1},
+        {"image/pngimage/pngimage/pngimage/pngimage/pngimage/pngimage/pngimage/pngimage/pngimage/pngimage/pngimage/png",
+         -1},
     };
     for (size_t k = 0; k < VT_COUNT(cases); k++) {
         const int got = vts_accept_choose(cases[k].accept, offered, 3);

@@ -90,7 +90,7 @@ static const struct {
     {"discard_ratio", "0.90000000000", "0.9"},
     {"discard_ratio", "0.999999", "0.999999"},
     {"discard_ratio", "1e-5", "1e-05"},
-    {"discard_ratio", "0.1234567891", "0.123456789"},
+    {"discard_ratio", "0.1234567891", "0.1234567891"},
     {"alpha", "1", "1"},
     {"alpha", "1.", "1"},
     {"alpha", "0.00001E5", "1"},

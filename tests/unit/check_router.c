@@ -67,7 +67,7 @@ static const struct {
     {"/explain?&&method=rollout&", "/explain", "method=rollout|", false},
     {"/explain?a", "/explain", "a=|", false},
     {"/explain?a=", "/explain", "a=|", false},
-    {"/explain?=1", "/explain", "=1|", false},
+    {"/explain?=1", "/explain", NULL, false}, /* no parameter that an answer could name */
     {"/explain?a=b=c", "/explain", "a=b=c|", false},
     {"/explain?a=1+2%2B3%26", "/explain", "a=1 2+3&|", false},
     {"/explain?cl%61ss=r%C3%B6t", "/explain", "class=r\xc3\xb6t|", false},
@@ -147,6 +147,12 @@ START_TEST(request_ids)
     ck_assert(!vts_traceparent_valid("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01"));
     ck_assert(!vts_traceparent_valid("00-4BF92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
     ck_assert(!vts_traceparent_valid("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0"));
+    ck_assert(!vts_traceparent_valid("") && !vts_traceparent_valid("00-4bf9"));
+    ck_assert(!vts_traceparent_valid("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more"));
+    ck_assert(!vts_traceparent_valid("ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
+    ck_assert(vts_traceparent_valid("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
+    ck_assert(vts_traceparent_valid("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more"));
+    ck_assert(!vts_traceparent_valid("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.more"));
 }
 END_TEST
 

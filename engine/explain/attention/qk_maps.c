@@ -50,7 +50,6 @@ static const vt_param params[] = {
      .help = "sigmoid: values between 0 and 1, 0.5 is neutral; raw: the numbers themselves, signed",
      .type = VT_ENUM,
      .offset = offsetof(qk_params, activation),
-     .max = RAW,
      .def = SIGMOID,
      .choices = activation_names},
 };

@@ -22,7 +22,6 @@ static const vt_param params[] = {
                      .help = "how the heads of a layer become one matrix (max with compat=vit_explain)",
                      .type = VT_ENUM,
                      .offset = offsetof(rollout_params, head_fusion),
-                     .max = VT_FUSE_MIN,
                      .def = VT_FUSE_MEAN,
                      .choices = vt_fusion_names},
     [DISCARD_RATIO] =
@@ -45,7 +44,6 @@ static const vt_param params[] = {
                          "attention to the class token and other prefix tokens",
                  .type = VT_ENUM,
                  .offset = offsetof(rollout_params, protect),
-                 .max = VT_PROTECT_CLS_COLUMN,
                  .def = VT_PROTECT_CLS_SELF,
                  .choices = vt_protect_names},
     [RESIDUAL] = {.name = "residual",
@@ -58,7 +56,6 @@ static const vt_param params[] = {
                 .help = "vit_explain repeats that project's code to the letter, with its defaults and its faults",
                 .type = VT_ENUM,
                 .offset = offsetof(rollout_params, compat),
-                .max = 1,
                 .def = 0,
                 .choices = vt_compat_names},
 };

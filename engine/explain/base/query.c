@@ -36,8 +36,11 @@ static vt_status patch_of_pixel(const vt_ctx *ctx, double x, double y, size_t *t
 {
     const vt_transform *t = ctx->transform;
     const vt_model_info *info = ctx->info;
-    if (!t)
-        return vt_error_set(err, VT_E_INVALID, "query", "xy needs a picture, and there is none");
+    if (!t) {
+        vt_error_set(err, VT_E_INVALID, "query", "xy needs a picture, and there is none");
+        vt_error_allow(err, "cls, token:0 to token:%zu", info->tokens - 1);
+        return VT_E_INVALID;
+    }
     const double px = floor(x), py = floor(y);
     if (!(px >= 0.0 && py >= 0.0 && px < (double)ctx->image_width && py < (double)ctx->image_height)) {
         const vt_status st =
@@ -50,7 +53,9 @@ static vt_status patch_of_pixel(const vt_ctx *ctx, double x, double y, size_t *t
           py >= (double)t->visible_y && py < (double)t->visible_y + (double)t->visible_h)) {
         const vt_status st = vt_error_set(err, VT_E_INVALID, "query",
                                           "xy:%g,%g lies outside the part of the picture that the model sees", x, y);
-        if (t->visible_w > 0 && t->visible_h > 0)
+        if (t->visible_w == 0 || t->visible_h == 0)
+            vt_error_allow(err, "fit=squash or fit=pad with it: the model sees no whole pixel of this picture");
+        else
             vt_error_allow(err, "xy:%zu,%zu to xy:%zu,%zu", t->visible_x, t->visible_y, t->visible_x + t->visible_w - 1,
                            t->visible_y + t->visible_h - 1);
         return st;

@@ -18,7 +18,6 @@ static const vt_param params[] = {
              "cp: all of it goes through the values",
      .type = VT_ENUM,
      .offset = offsetof(attn_lrp_params, rule),
-     .max = RULE_CP,
      .def = RULE_ATTNLRP,
      .choices = rule_names},
 };

@@ -21,7 +21,6 @@ const vt_param vt_cam_rows[VT_CAM_PARAMS] = {
      .help = "which activations: what goes into the attention (norm1), into the MLP (norm2), or out of the block",
      .type = VT_ENUM,
      .offset = offsetof(vt_cam_params, tensor),
-     .max = BLOCK,
      .def = NORM1,
      .choices = tensor_names},
 };

@@ -39,7 +39,6 @@ static const vt_param params[] = {
              "sensitive to rounding; full: down to the pixels, signed and fragile",
          .type = VT_ENUM,
          .offset = offsetof(lrp_params, variant),
-         .max = FULL,
          .def = ATTRIBUTION,
          .choices = variant_names},
     [ABLATION] = {.name = "ablation",
@@ -53,13 +52,19 @@ static vt_status settle(const vt_model_info *info, void *raw, const bool *given,
 {
     lrp_params *p = raw;
     const bool walks = p->variant == ATTRIBUTION || p->variant == ROLLOUT;
-    if (given[START_LAYER] && !walks)
-        return vt_error_set(err, VT_E_INVALID, "start_layer",
-                            "start_layer goes with variant=transformer_attribution or rollout, not with %s",
-                            variant_names[p->variant]);
-    if (p->ablation && p->variant != LAST_LAYER)
-        return vt_error_set(err, VT_E_INVALID, "ablation", "ablation goes with variant=last_layer, not with %s",
-                            variant_names[p->variant]);
+    if (given[START_LAYER] && !walks) {
+        vt_error_set(err, VT_E_INVALID, "start_layer",
+                     "start_layer goes with variant=transformer_attribution or rollout, not with %s",
+                     variant_names[p->variant]);
+        vt_error_allow(err, "variant=transformer_attribution or variant=rollout with it");
+        return VT_E_INVALID;
+    }
+    if (p->ablation && p->variant != LAST_LAYER) {
+        vt_error_set(err, VT_E_INVALID, "ablation", "ablation goes with variant=last_layer, not with %s",
+                     variant_names[p->variant]);
+        vt_error_allow(err, "variant=last_layer with it");
+        return VT_E_INVALID;
+    }
     if (!given[START_LAYER] && (size_t)p->start_layer >= info->layers) /* a net of one block has no other */
         p->start_layer = 0;
     return VT_OK;

@@ -18,7 +18,6 @@ static const vt_param params[] = {
      .help = "how attention times gradient of the heads of a layer becomes one matrix",
      .type = VT_ENUM,
      .offset = offsetof(grad_rollout_params, head_fusion),
-     .max = VT_FUSE_MIN,
      .def = VT_FUSE_MEAN,
      .choices = vt_fusion_names},
     {.name = "discard_ratio",
@@ -39,7 +38,6 @@ static const vt_param params[] = {
      .help = "vit_explain repeats that project's code to the letter, with its faults",
      .type = VT_ENUM,
      .offset = offsetof(grad_rollout_params, compat),
-     .max = 1,
      .def = 0,
      .choices = vt_compat_names},
 };

@@ -11,7 +11,6 @@ static const vt_param params[] = {
      .help = "how the colour channels of a pixel become one value: sum of magnitudes, signed sum, largest magnitude",
      .type = VT_ENUM,
      .offset = offsetof(input_x_gradient_params, reduce),
-     .max = VT_REDUCE_MAX_ABS,
      .def = VT_REDUCE_SUM_ABS,
      .choices = vt_reduce_names},
 };

@@ -20,7 +20,6 @@ static const vt_param params[] = {
      .help = "what the head reads after each block: the mean of all tokens, or the class token",
      .type = VT_ENUM,
      .offset = offsetof(legrad_params, readout),
-     .max = READOUT_CLS,
      .def = READOUT_MEAN,
      .choices = readout_names},
 };

@@ -21,6 +21,7 @@ enum { KIND_MEAN, KIND_SQUARE, KIND_VARIANCE };
 static const char *const kind_names[] = {"mean", "square", "variance", NULL};
 static const char *const base_names[] = {"gradient", "input_x_gradient", "integrated_gradients", NULL};
 
+enum { STEPS = 4 }; /* row of steps */
 static const vt_param params[] = {
     {.name = "samples",
      .help = "noisy copies of the picture",
@@ -40,23 +41,21 @@ static const vt_param params[] = {
      .help = "mean of the samples, mean of their squares, or their variance",
      .type = VT_ENUM,
      .offset = offsetof(smoothgrad_params, kind),
-     .max = KIND_VARIANCE,
      .def = KIND_MEAN,
      .choices = kind_names},
     {.name = "base",
      .help = "method that is run on each copy",
      .type = VT_ENUM,
      .offset = offsetof(smoothgrad_params, base),
-     .max = VT_SMOOTH_INTEGRATED,
      .def = VT_SMOOTH_GRADIENT,
      .choices = base_names},
-    {.name = "steps",
-     .help = "for base=integrated_gradients: points of each path (Gauss-Legendre, baseline zero)",
-     .type = VT_INT,
-     .offset = offsetof(smoothgrad_params, steps),
-     .min = 1,
-     .max = 1024,
-     .def = 50},
+    [STEPS] = {.name = "steps",
+               .help = "for base=integrated_gradients: points of each path (Gauss-Legendre, baseline zero)",
+               .type = VT_INT,
+               .offset = offsetof(smoothgrad_params, steps),
+               .min = 1,
+               .max = 1024,
+               .def = 50},
     {.name = "abs",
      .help = "true averages magnitudes, as captum does around its Saliency",
      .type = VT_BOOL,
@@ -67,10 +66,21 @@ static const vt_param params[] = {
      .help = "how the colour channels of a pixel become one value: sum of magnitudes, signed sum, largest magnitude",
      .type = VT_ENUM,
      .offset = offsetof(smoothgrad_params, reduce),
-     .max = VT_REDUCE_MAX_ABS,
      .def = VT_REDUCE_SUM_ABS,
      .choices = vt_reduce_names},
 };
+
+static vt_status settle(const vt_model_info *info, void *raw, const bool *given, vt_error *err)
+{
+    const smoothgrad_params *p = raw;
+    (void)info;
+    if (!given[STEPS] || p->base == VT_SMOOTH_INTEGRATED)
+        return VT_OK;
+    vt_error_set(err, VT_E_INVALID, "steps", "steps goes with base=integrated_gradients: base=%s has no path",
+                 base_names[p->base]);
+    vt_error_allow(err, "base=integrated_gradients with it");
+    return VT_E_INVALID;
+}
 
 static vt_smooth smooth_of(const smoothgrad_params *p)
 {
@@ -161,5 +171,6 @@ const vt_explainer vt_explainer_smoothgrad = {
     .cost = cost,
     .maps = vt_maps_one,
     .scratch = scratch,
+    .settle = settle,
     .run = run,
 };
