@@ -42,7 +42,9 @@ USER 65532:65532
 WORKDIR /
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-# perl-base is part of every Debian image, so no HTTP client is installed. The port is the one that vitrald got.
+# perl-base is part of every Debian image, so no HTTP client is installed. Port and TLS are read from the variables: a
+# container that gets them by flag or file needs a health check of its own. perl-base speaks no TLS; there it is asked only
+# whether the service reacts within 2 s to what is no handshake.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 CMD ["perl", "-MIO::Socket::INET", "-e", \
-    "my ($p) = ($ENV{VITRAL_LISTEN} // '') =~ /:(\\d+)$/; my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $p || 8080, Timeout => 2) or exit 1; alarm 2; print $s qq(GET /healthz HTTP/1.0\\r\\n\\r\\n); exit(<$s> =~ / 200 / ? 0 : 1)"]
+    "my ($p) = ($ENV{VITRAL_LISTEN} // '') =~ /:(\\d+)$/; my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $p || 8080, Timeout => 2) or exit 1; alarm 2; print $s qq(GET /healthz HTTP/1.0\\r\\n\\r\\n); my $a = <$s> // ''; exit($ENV{VITRAL_TLS_CERT_FILE} || $a =~ / 200 / ? 0 : 1)"]
 ENTRYPOINT ["/usr/bin/vitrald"]

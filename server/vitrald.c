@@ -9,6 +9,7 @@
 #include "server/http/daemon.h"
 #include "server/http/events.h"
 #include "server/routes/routes.h"
+#include "vitral/text.h"
 #include "vitral/version.h"
 
 #include <jansson.h>
@@ -82,11 +83,27 @@ static vt_status check_names(const vts_model_set *set, vt_error *err)
     return VT_OK;
 }
 
+/* An error of one of several models says which: its name, or else the last part of its folder. */
+static vt_status name_model(vt_status st, const char *value, vt_error *err)
+{
+    vts_model_choice choice;
+    const vt_error why = *err;
+    char shown[VT_QUOTE_SIZE];
+    if (st == VT_OK || settings.models_count < 2 || vts_settings_model(&choice, value, NULL) != VT_OK)
+        return st; /* a value that cannot be taken apart is named by itself */
+    size_t n = strlen(choice.dir);
+    while (n > 1 && choice.dir[n - 1] == '/')
+        choice.dir[--n] = '\0';
+    const char *slash = strrchr(choice.dir, '/');
+    vt_quote(shown, sizeof shown, choice.name[0] ? choice.name : slash && slash[1] ? slash + 1 : choice.dir);
+    vt_error_set(err, st, why.param, "model %s: %s", shown, why.msg);
+    vt_error_allow(err, "%s", why.allowed);
+    return st;
+}
+
 /* All that --model names, or the embedded one, with the documents that describe them; one reference. */
 static vt_status open_models(vts_model_set **out, vt_error *err)
 {
-    char name[64];
-    const char *dir = NULL;
     vts_model_set *set = vts_model_set_new(settings.models_count ? settings.models_count : 1);
     vt_status st = set ? VT_OK : vt_error_set(err, VT_E_NOMEM, "", "no memory for the models");
     if (st == VT_OK && settings.models_count == 0) {
@@ -94,9 +111,7 @@ static vt_status open_models(vts_model_set **out, vt_error *err)
         set->count = st == VT_OK;
     }
     for (size_t k = 0; k < settings.models_count && st == VT_OK; k++) {
-        st = vts_settings_model(settings.models[k], name, sizeof name, &dir, err);
-        if (st == VT_OK)
-            st = vt_model_open(&set->models[k], dir, name[0] ? name : NULL, err);
+        st = name_model(vts_settings_open_model(&set->models[k], settings.models[k], err), settings.models[k], err);
         if (st == VT_OK)
             set->count++;
     }
@@ -117,27 +132,61 @@ static void log_models(const vts_model_set *set)
     for (size_t k = 0; k < set->count; k++) {
         const vt_model_info *info = vt_model_get_info(set->models[k]);
         const char *warning;
-        vts_log_note(&log_, "model", "%s: %s, %zu classes, %llu bytes", info->id, info->architecture, info->classes,
+        vts_log_note(&log_, "model", "%s: %s, input of %zux%zu pixels, %zu class%s, %llu bytes", info->id,
+                     info->architecture, info->image_h, info->image_w, info->classes, info->classes == 1 ? "" : "es",
                      (unsigned long long)info->bytes);
         for (size_t w = 0; (warning = vt_model_warning(set->models[k], w)) != NULL; w++)
             vts_log_note(&log_, "warning", "model %s: %s", info->id, warning);
     }
 }
 
-/* The most that a worker may need for any request to any of these models, if the settings admit it. */
-static vt_status measure_arena(const vts_model_set *set, size_t *out, vt_error *err)
+/* The most that a worker may need for any request to any of these models. */
+static size_t most_bytes(const vts_model_set *set, const vt_limits *limits)
 {
     size_t most = 0;
     for (size_t k = 0; k < set->count; k++) {
-        const size_t bytes = vt_arena_bytes(set->models[k], &service.limits);
-        if (bytes > most)
-            most = bytes;
+        const size_t bytes = vt_arena_bytes(set->models[k], limits);
+        most = bytes > most ? bytes : most;
     }
-    if (settings.memory_max_bytes && most > settings.memory_max_bytes / (size_t)settings.workers)
+    return most;
+}
+
+/* Requests with an image_size of their own get no more than a worker's share of memory_max_bytes leaves them: as little as
+ * the model that has least room for them leaves, in whatever order the models are named. Before the daemon runs. */
+static void fit_image_size(const vts_model_set *set)
+{
+    vt_limits plain = service.limits;
+    const uint64_t share = settings.memory_max_bytes / (uint64_t)settings.workers;
+    plain.image_side_max = 0;
+    const size_t full = most_bytes(set, &service.limits);
+    /* a model that goes beyond the share by itself is refused, whatever is done here */
+    if (!settings.memory_max_bytes || full <= share || most_bytes(set, &plain) > share)
+        return;
+    const uint64_t excess = full - share, most = service.limits.image_size_bytes_max;
+    service.limits.image_size_bytes_max = most > excess ? most - excess : 0;
+}
+
+/* most_bytes, if the settings admit it. */
+static vt_status measure_arena(const vts_model_set *set, size_t *out, vt_error *err)
+{
+    const size_t most = most_bytes(set, &service.limits);
+    const size_t share = settings.memory_max_bytes / (size_t)settings.workers;
+    if (settings.memory_max_bytes && most > share) {
+        vt_limits plain = service.limits;
+        const char *which = "";
+        size_t k = 0;
+        plain.image_side_max = 0;
+        const bool sized = most_bytes(set, &plain) <= share; /* it is the requests with an image_size of their own */
+        while (k < set->count && vt_arena_bytes(set->models[k], &service.limits) < most)
+            k++;
+        if (k < set->count && set->count > 1)
+            which = vt_model_get_info(set->models[k])->id;
         return vt_error_set(err, VT_E_INVALID, "memory_max_bytes",
-                            "%d workers may need %zu bytes each, more than memory_max_bytes (%llu) allows: fewer "
-                            "workers or a smaller pixels_max",
-                            settings.workers, most, (unsigned long long)settings.memory_max_bytes);
+                            "%s%s%s%d workers may need %zu bytes each, more than memory_max_bytes (%llu) allows: fewer "
+                            "workers%s or a smaller pixels_max",
+                            *which ? "model " : "", which, *which ? ": " : "", settings.workers, most,
+                            (unsigned long long)settings.memory_max_bytes, sized ? ", a smaller image_side_max" : "");
+    }
     *out = most;
     return VT_OK;
 }
@@ -147,6 +196,7 @@ static vt_status open_pool(const vts_model_set *set, vt_error *err)
     vts_pool_options options = {.workers = (size_t)settings.workers,
                                 .queue = (size_t)settings.queue,
                                 .keep_bytes = (size_t)settings.arena_keep_bytes};
+    fit_image_size(set);
     const vt_status st = measure_arena(set, &options.arena_bytes, err);
     if (st != VT_OK)
         return st;
@@ -195,6 +245,8 @@ static void fill_service(void)
     service.limits = vt_limits_default;
     service.limits.pixels_max = (uint64_t)settings.pixels_max;
     service.limits.cost_max = settings.max_cost;
+    service.limits.image_side_max = (size_t)settings.image_side_max;
+    service.limits.image_size_bytes_max = settings.image_size_max_bytes;
     service.deadline_ms = (uint64_t)settings.deadline_ms;
     service.upload_max_bytes = (size_t)settings.upload_max_bytes;
     service.uploads_max_bytes = settings.uploads_max_bytes;
@@ -320,7 +372,7 @@ int main(int argc, char **argv)
     return 0;
 
 refused:
-    fprintf(stderr, "vitrald: %s\n", err.msg);
+    fprintf(stderr, "vitrald: %s%s%s\n", err.msg, err.allowed[0] ? "; allowed: " : "", err.allowed);
     release();
     vts_log_close(&log_);
     return 2;

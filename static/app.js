@@ -150,6 +150,10 @@ function describeModel() {
   const size = [].concat(model.image_size).join(' × ');
   $('model-summary').textContent =
     `${model.architecture}: ${size} pixels, ${model.layers} layers, ${model.heads} heads, ${model.classes} classes.`;
+  const patch = [...new Set([].concat(model.patch))].join(' and ');
+  show($('texts-field'), model.classes === 0); /* a model without classes of its own may be CLIP */
+  $('image-size').placeholder = `${[].concat(model.image_size).join('x')}: the model's own`;
+  $('image-size-help').textContent = `Height x width, multiples of ${patch}. More pixels give a finer map.`;
 }
 
 let suggestionTimer = 0;
@@ -162,8 +166,9 @@ async function suggest(text) {
     const labels = await ask(`labels?${wanted}`);
     const count = new Map();
     for (const { label } of labels) count.set(label, (count.get(label) || 0) + 1);
-    $('class-list').replaceChildren(...labels.map(({ index, label }) => /* a label of several classes is refused */
-      count.get(label) > 1 ? make('option', { value: String(index), label }) : make('option', { value: label, label: String(index) })));
+    $('class-list').replaceChildren(...labels.map(({ index, label, synonym }) => /* a label of several classes is refused */
+      count.get(label) > 1 ? make('option', { value: String(index), label: synonym || label })
+        : make('option', { value: label, label: synonym || String(index) })));
   } catch {
     $('class-list').replaceChildren(); /* suggestions are a convenience */
   }
@@ -183,6 +188,8 @@ function question() {
   if (currentMethod()?.class_specific) put('versus', $('versus').value);
   const model = state.models.find(m => m.id === $('model').value);
   if (model && !model.default) put('model', model.id);
+  put('image_size', $('image-size').value);
+  if (!$('texts-field').hidden) put('texts', $('texts').value);
   const lists = new Map();
   for (const input of $('params').querySelectorAll('[data-param]')) {
     const name = input.dataset.param;
@@ -447,7 +454,8 @@ function connect() {
   $('model').addEventListener('change', () => {
     describeModel();
     suggest('');
-    $('class').value = ''; /* another model has other classes */
+    $('image-size').value = ''; /* another model has other patches */
+    $('class').value = ''; /* and other classes */
     $('versus').value = '';
     if (state.file) explain();
   });

@@ -61,8 +61,21 @@ vt_status vt_control_check(vt_control *control, vt_error *err)
     return VT_OK;
 }
 
+void vt_control_round(vt_control *control, uint64_t round, uint64_t rounds)
+{
+    if (control) {
+        control->round = round;
+        control->rounds = rounds;
+    }
+}
+
 void vt_control_progress(vt_control *control, const char *stage, uint64_t done, uint64_t total)
 {
-    if (control && control->progress)
-        control->progress(control->host, stage, done, total);
+    if (!control || !control->progress)
+        return;
+    if (control->rounds > 0) {
+        done += control->round * total;
+        total *= control->rounds;
+    }
+    control->progress(control->host, stage, done, total);
 }

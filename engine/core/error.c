@@ -29,6 +29,18 @@ static void copy_cut(char *out, size_t size, const char *text)
     out[length] = '\0';
 }
 
+/* A name is compared by programs: one that was cut must not look like another's. */
+static void copy_param(char *out, size_t size, const char *name)
+{
+    if (strlen(name) < size) {
+        copy_cut(out, size, name);
+        return;
+    }
+    const size_t length = vt_utf8_cut(name, size - 4);
+    memmove(out, name, length); /* name may be the same error's own field */
+    memcpy(out + length, "...", 4);
+}
+
 vt_status vt_error_set(vt_error *err, vt_status status, const char *param, const char *fmt, ...)
 {
     if (!err)
@@ -39,7 +51,7 @@ vt_status vt_error_set(vt_error *err, vt_status status, const char *param, const
     print_cut(msg, sizeof msg, fmt, args);
     va_end(args);
     err->status = status;
-    copy_cut(err->param, sizeof err->param, param ? param : "");
+    copy_param(err->param, sizeof err->param, param ? param : "");
     copy_cut(err->msg, sizeof err->msg, msg);
     err->allowed[0] = '\0';
     return status;

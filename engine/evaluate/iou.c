@@ -27,13 +27,12 @@ static vt_status measure(const vt_metric_ctx *ctx, const void *raw, vt_metric_va
     for (size_t y = 0; y < field->height; y++) {
         const vt_status st = y % 64 ? VT_OK : vt_control_check(ctx->control, err);
         const float *v = field->row(field->host, y);
-        const uint16_t *labels = vt_field_labels(field, y);
         if (st != VT_OK)
             return st;
         for (size_t x = 0; x < field->width; x++) {
             const size_t strong = (double)v[x] > level;
             found += strong;
-            both += labels[x] ? strong : 0;
+            both += vt_field_label(field, x, y) ? strong : 0;
         }
     }
     value->value = (double)both / (double)(found + field->inside - both);

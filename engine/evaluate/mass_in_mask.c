@@ -12,13 +12,13 @@ static vt_status measure(const vt_metric_ctx *ctx, const void *params, vt_metric
     for (size_t y = 0; y < field->height; y++) {
         const vt_status st = y % 64 ? VT_OK : vt_control_check(ctx->control, err);
         const float *v = field->row(field->host, y);
-        const uint16_t *labels = vt_field_labels(field, y);
         double in = 0.0, out = 0.0;
         if (st != VT_OK)
             return st;
         for (size_t x = 0; x < field->width; x++) {
-            in += labels[x] ? (double)v[x] : 0.0;
-            out += labels[x] ? 0.0 : (double)v[x];
+            const bool marked = vt_field_label(field, x, y) != 0;
+            in += marked ? (double)v[x] : 0.0;
+            out += marked ? 0.0 : (double)v[x];
         }
         inside += in;
         outside += out;

@@ -6,6 +6,7 @@
 #include "vitral/arena.h"
 #include "vitral/control.h"
 #include "vitral/evaluate.h"
+#include "vitral/mask.h"
 
 #define VT_METRIC(name) extern const vt_metric vt_metric_##name;
 #include "engine/evaluate/metrics.def"
@@ -16,18 +17,18 @@
  * its largest and enlarged as overlays are by default: bilinear, half-pixel centres, whatever the drawing options say.
  * Only the visible part counts, of the mask too: nobody can find what the model was not shown. */
 typedef struct vt_field {
-    size_t width, height;   /* of the visible part, both > 0 */
-    const uint16_t *labels; /* of its first pixel; rows are `stride` apart; 0 = outside the mask */
-    size_t stride;
+    size_t width, height; /* of the visible part, both > 0 */
+    const vt_mask *mask;
+    size_t mask_x, mask_y;                     /* where it begins in the mask */
     size_t inside;                             /* pixels inside the mask, > 0 */
     float max;                                 /* the largest evidence of all pixels, > 0 */
     const float *(*row)(void *host, size_t y); /* (width) evidence of row y, valid until the next call */
     void *host;
 } vt_field;
 
-static inline const uint16_t *vt_field_labels(const vt_field *field, size_t y) /* (width) */
+static inline unsigned vt_field_label(const vt_field *field, size_t x, size_t y) /* 0 = outside the mask */
 {
-    return field->labels + y * field->stride;
+    return vt_mask_label(field->mask, field->mask_x + x, field->mask_y + y);
 }
 
 /* field is NULL for metrics without VT_METRIC_NEEDS_MASK. Those that have it are not called, and their value is undefined, when

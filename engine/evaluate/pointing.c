@@ -42,7 +42,7 @@ static void cover_row(columns *c, const vt_field *field, size_t y, size_t tolera
     memset(c->cover, 0, (field->width + 1) * sizeof *c->cover);
     for (size_t u = 0; u < field->width; u++) {
         size_t row = c->below[u] > y ? c->below[u] : y;
-        while (row < end && !vt_field_labels(field, row)[u])
+        while (row < end && !vt_field_label(field, u, row))
             row++;
         c->below[u] = row;
         size_t gap = row < end ? row - y : tolerance + 1;
@@ -72,13 +72,12 @@ static vt_status measure(const vt_metric_ctx *ctx, const void *raw, vt_metric_va
     for (size_t y = 0; y < field->height; y++) {
         const vt_status st = y % 64 ? VT_OK : vt_control_check(ctx->control, err);
         const float *v = field->row(field->host, y);
-        const uint16_t *labels = vt_field_labels(field, y);
         size_t here = 0;
         if (st != VT_OK)
             return st;
         for (size_t x = 0; x < W; x++) {
             here += v[x] >= level;
-            if (labels[x])
+            if (vt_field_label(field, x, y))
                 c.above[x] = y + 1;
         }
         if (here == 0)

@@ -2,6 +2,7 @@
  * thread. */
 #include "engine/evaluate/metric.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const vt_metric *const metrics[] = {
@@ -32,6 +33,12 @@ const vt_metric *vt_metric_find(const char *name)
         if (strcmp(metrics[k]->name, name) == 0)
             return metrics[k];
     return NULL;
+}
+
+const char *vt_metric_param_name(char *buf, size_t size, const vt_metric *metric, const vt_param *row)
+{
+    snprintf(buf, size, "%s.%s", metric->name, row->name);
+    return buf;
 }
 
 double vt_metric_cost_free(const vt_model_info *info, const void *params)

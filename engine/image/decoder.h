@@ -7,6 +7,7 @@
 #define VT_IMAGE_DECODER_H
 
 #include "vitral/image.h"
+#include "vitral/mask.h"
 
 typedef vt_status vt_decoder(vt_image *out, const uint8_t *bytes, size_t size, const vt_decode_options *options,
                              vt_arena *arena, vt_error *err);
@@ -14,8 +15,9 @@ typedef vt_status vt_decoder(vt_image *out, const uint8_t *bytes, size_t size, c
 #include "engine/image/decoders.def"
 #undef VT_DECODER
 
-/* A PNG as labels (vitral/mask.h): each pixel of out->rgb holds the low byte of its label, the high byte and 0. */
-vt_decoder vt_decode_png_labels;
+/* A PNG as labels (vitral/mask.h); errors as of a picture. VT_E_INVALID: out->width and out->height say how large it is. */
+VT_MUST_USE vt_status vt_decode_png_labels(vt_mask *out, const uint8_t *bytes, size_t size,
+                                           const vt_decode_options *options, vt_arena *arena, vt_error *err);
 
 /* Longest side that is read. With it, what depends on a side alone (rows, resize tables) stays small. */
 enum { VT_IMAGE_SIDE_MAX = 65535 };
@@ -29,17 +31,19 @@ VT_MUST_USE vt_status vt_image_admit(uint64_t width, uint64_t height, const vt_d
 typedef struct vt_canvas {
     uint8_t *origin;
     ptrdiff_t step_x, step_y; /* bytes */
+    size_t pixel;             /* bytes of one: 3, of labels 1 or 2 */
     size_t width, height;     /* as stored */
-    uint8_t *band;            /* (VT_CANVAS_BAND, width, 3), or NULL */
+    uint8_t *band;            /* (VT_CANVAS_BAND, width, pixel), or NULL */
     vt_mark keep;             /* the arena up to and with the result */
 } vt_canvas;
 
 enum { VT_CANVAS_BAND = 16 };
 
-/* Takes the result from the arena; out gets rgb, width, height and orientation. orientation: the stored tag, 1 ... 8. */
-VT_MUST_USE vt_status vt_canvas_open(vt_canvas *canvas, vt_image *out, size_t width, size_t height, int orientation,
-                                     const vt_decode_options *options, vt_arena *arena, vt_error *err);
-/* Where to write the stored row y (width * 3 bytes); then, row after row from 0 without a gap, that it is written. */
+/* Takes the result from the arena; out gets rgb (of `pixel` bytes each), width, height and orientation. orientation: the stored
+ * tag, 1 ... 8. VT_E_INVALID when the options want another size, before memory is taken; out has the size. */
+VT_MUST_USE vt_status vt_canvas_open(vt_canvas *canvas, vt_image *out, size_t width, size_t height, size_t pixel,
+                                     int orientation, const vt_decode_options *options, vt_arena *arena, vt_error *err);
+/* Where to write the stored row y (width * pixel bytes); then, row after row from 0 without a gap, that it is written. */
 uint8_t *vt_canvas_row(const vt_canvas *canvas, size_t y);
 void vt_canvas_row_done(const vt_canvas *canvas, size_t y);
 

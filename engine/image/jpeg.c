@@ -146,6 +146,14 @@ static int stored_orientation(const jpeg_reader *r)
     return 1;
 }
 
+/* Between rows, of the picture or of a scan: does somebody still wait for them? */
+static void keep_on(jpeg_reader *r)
+{
+    const vt_status st = vt_control_check(r->options->control, r->err);
+    if (st != VT_OK)
+        leave(r, st);
+}
+
 /* Reads all scans into libjpeg's coefficient arrays. */
 static void read_scans(jpeg_reader *r)
 {
@@ -158,8 +166,9 @@ static void read_scans(jpeg_reader *r)
             for (int k = 0; k < r->lib.comps_in_scan; k++)
                 seen[r->lib.cur_comp_info[k]->component_index] = true;
         }
-        event = jpeg_consume_input(&r->lib);
-        if (event == JPEG_SUSPENDED) /* not with all bytes at hand */
+        keep_on(r);
+        event = jpeg_consume_input(&r->lib); /* a marker, or one row of blocks */
+        if (event == JPEG_SUSPENDED)         /* not with all bytes at hand */
             leave_with(r, VT_E_INTERNAL, "libjpeg waits for more bytes");
     }
     for (int k = 0; k < r->lib.num_components; k++)
@@ -181,6 +190,7 @@ static void read_rows(jpeg_reader *r)
     for (size_t y = 0; y < r->canvas.height; y++) {
         uint8_t *row = vt_canvas_row(&r->canvas, y);
         JSAMPROW to = r->cmyk ? r->cmyk : row;
+        keep_on(r);
         jpeg_read_scanlines(&r->lib, &to, 1);
         if (r->cmyk)
             cmyk_to_rgb(row, r->cmyk, r->canvas.width, r->lib.saw_Adobe_marker);
@@ -208,7 +218,7 @@ static void read_picture(jpeg_reader *r, vt_image *out, const uint8_t *bytes, si
     /* Coefficients are 2 bytes for each of at most 4 components; small pictures are padded to whole blocks. */
     lib->mem->max_memory_to_use = (long)lib->image_width * (long)lib->image_height * 8 + (32L << 20);
 
-    st = vt_canvas_open(&r->canvas, out, lib->image_width, lib->image_height, stored_orientation(r), r->options,
+    st = vt_canvas_open(&r->canvas, out, lib->image_width, lib->image_height, 3, stored_orientation(r), r->options,
                         r->arena, r->err);
     if (st != VT_OK)
         leave(r, st);

@@ -22,21 +22,30 @@ vt_status vt_image_admit(uint64_t width, uint64_t height, const vt_decode_option
     return VT_E_IMAGE_TOO_LARGE;
 }
 
-vt_status vt_canvas_open(vt_canvas *canvas, vt_image *out, size_t width, size_t height, int orientation,
+vt_status vt_canvas_open(vt_canvas *canvas, vt_image *out, size_t width, size_t height, size_t bytes, int orientation,
                          const vt_decode_options *options, vt_arena *arena, vt_error *err)
 {
     const int turn = options->ignore_exif ? 1 : orientation;
     const size_t upright_w = turn >= 5 ? height : width, upright_h = turn >= 5 ? width : height;
-    const ptrdiff_t pixel = 3, row = (ptrdiff_t)upright_w * 3;
+    const ptrdiff_t pixel = (ptrdiff_t)bytes, row = (ptrdiff_t)upright_w * pixel;
     const ptrdiff_t right = (ptrdiff_t)(upright_w - 1) * pixel, bottom = (ptrdiff_t)(upright_h - 1) * row;
 
-    uint8_t *rgb = vt_arena_alloc(arena, width * height, 3); /* (upright_h, upright_w, 3) */
+    out->width = upright_w;
+    out->height = upright_h;
+    out->orientation = orientation;
+    if (options->width && (options->width != upright_w || options->height != upright_h)) {
+        vt_error_set(err, VT_E_INVALID, "", "the picture is %zu x %zu pixels, not %zu x %zu", upright_w, upright_h,
+                     options->width, options->height);
+        vt_error_allow(err, "%zu x %zu pixels", options->width, options->height);
+        return VT_E_INVALID;
+    }
+    uint8_t *rgb = vt_arena_alloc(arena, width * height, bytes); /* (upright_h, upright_w, bytes) */
     const vt_mark keep = vt_arena_mark(arena);
-    uint8_t *band = rgb && turn != 1 ? vt_arena_alloc(arena, width, (size_t)VT_CANVAS_BAND * 3) : NULL;
+    uint8_t *band = rgb && turn != 1 ? vt_arena_alloc(arena, width, VT_CANVAS_BAND * bytes) : NULL;
     if (!rgb || (turn != 1 && !band))
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for a picture of %zu x %zu pixels", width, height);
 
-    *canvas = (vt_canvas){.origin = rgb, .width = width, .height = height, .band = band, .keep = keep};
+    *canvas = (vt_canvas){.origin = rgb, .pixel = bytes, .width = width, .height = height, .band = band, .keep = keep};
     switch (turn) {
     case 2: /* mirrored left to right */
         canvas->origin += right, canvas->step_x = -pixel, canvas->step_y = row;
@@ -63,16 +72,13 @@ vt_status vt_canvas_open(vt_canvas *canvas, vt_image *out, size_t width, size_t 
         canvas->step_x = pixel, canvas->step_y = row;
     }
     out->rgb = rgb;
-    out->width = upright_w;
-    out->height = upright_h;
-    out->orientation = orientation;
     return VT_OK;
 }
 
 uint8_t *vt_canvas_row(const vt_canvas *canvas, size_t y)
 {
     if (canvas->band)
-        return canvas->band + (y % VT_CANVAS_BAND) * canvas->width * 3;
+        return canvas->band + (y % VT_CANVAS_BAND) * canvas->width * canvas->pixel;
     return canvas->origin + (ptrdiff_t)y * canvas->step_y;
 }
 
@@ -83,8 +89,12 @@ void vt_canvas_row_done(const vt_canvas *canvas, size_t y)
     const size_t first = y - y % VT_CANVAS_BAND, rows = y + 1 - first;
     for (size_t x = 0; x < canvas->width; x++) {
         uint8_t *to = canvas->origin + (ptrdiff_t)x * canvas->step_x + (ptrdiff_t)first * canvas->step_y;
-        const uint8_t *from = canvas->band + x * 3;
-        for (size_t r = 0; r < rows; r++, to += canvas->step_y, from += canvas->width * 3)
-            memcpy(to, from, 3);
+        const uint8_t *from = canvas->band + x * canvas->pixel;
+        if (canvas->pixel == 3)
+            for (size_t r = 0; r < rows; r++, to += canvas->step_y, from += canvas->width * 3)
+                memcpy(to, from, 3);
+        else
+            for (size_t r = 0; r < rows; r++, to += canvas->step_y, from += canvas->width * canvas->pixel)
+                memcpy(to, from, canvas->pixel);
     }
 }

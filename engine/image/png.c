@@ -37,6 +37,8 @@ typedef struct png_reader {
     png_infop info;
 
     const vt_decode_options *options;
+    vt_error *err;
+    vt_status stopped; /* by the control */
     vt_canvas canvas;
     int type, depth;
     bool labels;           /* samples are no colours */
@@ -128,7 +130,7 @@ static inline void convert_samples(const png_reader *r, uint8_t *to, ptrdiff_t s
     }
 }
 
-/* The same for labels: low byte, high byte, 0. */
+/* The same for labels, of 1 or 2 bytes. */
 static void convert_labels(const png_reader *r, uint8_t *to, ptrdiff_t step, size_t count)
 {
     const bool is_palette = r->type == PNG_COLOR_TYPE_PALETTE;
@@ -144,7 +146,11 @@ static void convert_labels(const png_reader *r, uint8_t *to, ptrdiff_t step, siz
                             (colours == 1 || (stored[1] == r->key[1] && stored[2] == r->key[2]));
         if (alphas ? stored[colours] == 0 : is_key)
             label = 0;
-        to[0] = (uint8_t)(label & 255), to[1] = (uint8_t)(label >> 8), to[2] = 0;
+        const uint16_t wide = (uint16_t)label;
+        if (r->canvas.pixel == 2)
+            memcpy(to, &wide, sizeof wide);
+        else
+            *to = (uint8_t)label;
     }
 }
 
@@ -222,11 +228,20 @@ static void fill_table(png_reader *r)
     }
 }
 
+/* The next row into r->row, unless nobody waits for it any more. */
+static void next_row(png_reader *r)
+{
+    r->stopped = vt_control_check(r->options->control, r->err);
+    if (r->stopped != VT_OK)
+        png_error(r->png, "stopped");
+    png_read_row(r->png, r->row, NULL);
+}
+
 static void read_rows(png_reader *r)
 {
     for (size_t y = 0; y < r->canvas.height; y++) {
-        png_read_row(r->png, r->row, NULL);
-        convert(r, vt_canvas_row(&r->canvas, y), 3, r->canvas.width);
+        next_row(r);
+        convert(r, vt_canvas_row(&r->canvas, y), (ptrdiff_t)r->canvas.pixel, r->canvas.width);
         vt_canvas_row_done(&r->canvas, y);
     }
 }
@@ -242,7 +257,7 @@ static void read_interlaced(png_reader *r)
             continue; /* libpng passes over it, too */
         for (size_t k = 0; k < rows; k++) {
             const ptrdiff_t y = (ptrdiff_t)PNG_ROW_FROM_PASS_ROW(k, pass), x = PNG_PASS_START_COL(pass);
-            png_read_row(r->png, r->row, NULL);
+            next_row(r);
             convert(r, r->canvas.origin + y * r->canvas.step_y + x * r->canvas.step_x, step, columns);
         }
     }
@@ -337,11 +352,16 @@ static vt_status open_canvas(png_reader *r, vt_image *out, vt_error *err)
     if (st != VT_OK)
         return st;
     const int orientation = stored_orientation(r->bytes, r->size, r->arena);
-    return vt_canvas_open(&r->canvas, out, width, height, orientation, r->options, r->arena, err);
+    const int depth = head[16], type = head[17];
+    const size_t label = depth == 16 && !(type & PNG_COLOR_MASK_COLOR) ? 2 : 1;
+    return vt_canvas_open(&r->canvas, out, width, height, r->labels ? label : 3, orientation, r->options, r->arena,
+                          err);
 }
 
 static vt_status fail(const png_reader *r, vt_error *err)
 {
+    if (r->stopped != VT_OK)
+        return r->stopped;
     if (r->no_memory)
         return vt_error_set(err, VT_E_NOMEM, "", "no memory to read the PNG picture");
     if (r->cut)
@@ -358,28 +378,34 @@ static bool read_guarded(png_reader *r, vt_image *out)
     return true;
 }
 
-static vt_status decode(vt_image *out, const uint8_t *bytes, size_t size, bool labels, const vt_decode_options *options,
-                        vt_arena *arena, vt_error *err)
+static vt_status decode(png_reader *r, vt_image *out, vt_error *err)
 {
-    png_reader r = {.bytes = bytes, .size = size, .arena = arena, .options = options, .labels = labels};
-    vt_status st = open_canvas(&r, out, err);
+    vt_status st = open_canvas(r, out, err);
     if (st != VT_OK)
         return st;
-    if (!read_guarded(&r, out))
-        st = fail(&r, err);
-    png_destroy_read_struct(&r.png, &r.info, NULL);
-    vt_arena_rewind(arena, r.canvas.keep);
+    if (!read_guarded(r, out))
+        st = fail(r, err);
+    png_destroy_read_struct(&r->png, &r->info, NULL);
+    vt_arena_rewind(r->arena, r->canvas.keep);
     return st;
 }
 
 vt_status vt_decode_png(vt_image *out, const uint8_t *bytes, size_t size, const vt_decode_options *options,
                         vt_arena *arena, vt_error *err)
 {
-    return decode(out, bytes, size, false, options, arena, err);
+    png_reader r = {.bytes = bytes, .size = size, .arena = arena, .options = options, .err = err};
+    return decode(&r, out, err);
 }
 
-vt_status vt_decode_png_labels(vt_image *out, const uint8_t *bytes, size_t size, const vt_decode_options *options,
+vt_status vt_decode_png_labels(vt_mask *out, const uint8_t *bytes, size_t size, const vt_decode_options *options,
                                vt_arena *arena, vt_error *err)
 {
-    return decode(out, bytes, size, true, options, arena, err);
+    png_reader r = {.bytes = bytes, .size = size, .arena = arena, .options = options, .err = err, .labels = true};
+    vt_image image = {.orientation = 1};
+    const vt_status st = decode(&r, &image, err);
+    *out = (vt_mask){.labels = st == VT_OK ? image.rgb : NULL,
+                     .label_bytes = r.canvas.pixel,
+                     .width = image.width,
+                     .height = image.height};
+    return st;
 }

@@ -34,6 +34,30 @@ static void ratio_to(vt_transform *t, bool cover, size_t target_h, size_t target
     t->resized_h = round_even((double)h / r);
 }
 
+/* ---- the rule of another input size ---- */
+
+static size_t in_proportion(bool floors, double crop_pct, size_t resize, size_t input, size_t size)
+{
+    if (floors || input == 0)
+        return (size_t)floor((double)size / crop_pct);
+    const uint64_t twice = 2 * (uint64_t)resize * size + input, rounded = twice / (2 * (uint64_t)input);
+    return rounded < 1 ? 1 : (size_t)rounded;
+}
+
+void vt_preprocess_for_size(vt_preprocess *out, const vt_preprocess *own, size_t h, size_t w)
+{
+    vt_preprocess rule = *own;
+    rule.input_h = h;
+    rule.input_w = w;
+    rule.resize_h = in_proportion(own->resize_floor, own->crop_pct, own->resize_h, own->input_h, h);
+    rule.resize_w = in_proportion(own->resize_floor, own->crop_pct, own->resize_w, own->input_w, w);
+    if (own->resize == VT_RESIZE_SHORTER || own->resize == VT_RESIZE_KEEP_RATIO)
+        rule.resize = rule.resize_h == rule.resize_w ? VT_RESIZE_SHORTER : VT_RESIZE_KEEP_RATIO;
+    *out = rule;
+}
+
+/* ---- where the crop lies ---- */
+
 /* First kept position of n resized ones when c are wanted; negative: so much padding in front. */
 static long crop_offset(vt_crop_rule rule, size_t n, size_t c)
 {
@@ -123,7 +147,7 @@ static void normalise(float *input, const uint8_t *rgb, size_t n, const vt_prepr
 }
 
 vt_status vt_preprocess_run(float *input, uint8_t *rgb8, const vt_image *image, const vt_preprocess *rule,
-                            const vt_transform *transform, vt_arena *arena, vt_error *err)
+                            const vt_transform *transform, vt_arena *arena, vt_control *control, vt_error *err)
 {
     const size_t w = transform->crop_w, h = transform->crop_h;
     const vt_mark mark = vt_arena_mark(arena);
@@ -139,7 +163,7 @@ vt_status vt_preprocess_run(float *input, uint8_t *rgb8, const vt_image *image, 
         for (size_t i = 0; i < w * h; i++)
             memcpy(rgb + i * 3, rule->fill, 3);
     const vt_status st = vt_resize_window(rgb + (at_y * w + at_x) * 3, w * 3, &win, image->rgb, image->width,
-                                          image->height, 3, rule->filter, arena, err);
+                                          image->height, 3, rule->filter, arena, control, err);
     if (st == VT_OK)
         normalise(input, rgb, w * h, rule);
     vt_arena_rewind(arena, mark);

@@ -305,13 +305,16 @@ static void make_row(uint8_t *to, const passes *p, const vt_window *win, const u
         memcpy(to, row + (win->x + from) * channels, count * channels);
 }
 
-static void run_strip(uint8_t *dst, size_t dst_stride, const passes *p, const vt_window *win, const uint8_t *src,
-                      size_t w, size_t channels, size_t from, size_t count)
+static vt_status run_strip(uint8_t *dst, size_t dst_stride, const passes *p, const vt_window *win, const uint8_t *src,
+                           size_t w, size_t channels, size_t from, size_t count, vt_control *control, vt_error *err)
 {
     const size_t n = count * channels, slot = p->strip * channels;
     size_t made = p->y ? p->y->first[0] : 0; /* rows below this one are in the ring, or no longer needed */
     for (size_t i = 0; i < win->h; i++) {
         uint8_t *out = dst + i * dst_stride + from * channels;
+        const vt_status st = vt_control_check(control, err);
+        if (st != VT_OK)
+            return st;
         if (!p->y) {
             make_row(out, p, win, src, w, channels, win->y + i, from, count);
             continue;
@@ -326,6 +329,7 @@ static void run_strip(uint8_t *dst, size_t dst_stride, const passes *p, const vt
             add_row(p->sum, p->ring + (r % p->ring_rows) * slot, k[r - first], n);
         clip_row(out, p->sum, n);
     }
+    return VT_OK;
 }
 
 /* Nearest neighbour goes another way in Pillow: places are stepped by repeated addition. What lies outside is 0. */
@@ -357,7 +361,8 @@ static vt_status nearest(uint8_t *dst, size_t dst_stride, const vt_window *win, 
 }
 
 static vt_status resize_window(uint8_t *dst, size_t dst_stride, const vt_window *win, const uint8_t *src, size_t w,
-                               size_t h, size_t channels, vt_filter filter, vt_arena *arena, vt_error *err)
+                               size_t h, size_t channels, vt_filter filter, vt_arena *arena, vt_control *control,
+                               vt_error *err)
 {
     axis x, y;
     passes p = {.strip = win->w};
@@ -385,13 +390,17 @@ static vt_status resize_window(uint8_t *dst, size_t dst_stride, const vt_window 
     }
     for (size_t from = 0; from < win->w; from += p.strip) {
         const size_t left = win->w - from;
-        run_strip(dst, dst_stride, &p, win, src, w, channels, from, left < p.strip ? left : p.strip);
+        const vt_status st =
+            run_strip(dst, dst_stride, &p, win, src, w, channels, from, left < p.strip ? left : p.strip, control, err);
+        if (st != VT_OK)
+            return st;
     }
     return VT_OK;
 }
 
 vt_status vt_resize_window(uint8_t *dst, size_t dst_stride, const vt_window *window, const uint8_t *src, size_t w,
-                           size_t h, size_t channels, vt_filter filter, vt_arena *arena, vt_error *err)
+                           size_t h, size_t channels, vt_filter filter, vt_arena *arena, vt_control *control,
+                           vt_error *err)
 {
     const vt_mark mark = vt_arena_mark(arena);
     vt_status st = VT_OK;
@@ -403,7 +412,7 @@ vt_status vt_resize_window(uint8_t *dst, size_t dst_stride, const vt_window *win
     else if (filter == VT_FILTER_NEAREST)
         st = nearest(dst, dst_stride, window, src, w, h, channels, arena, err);
     else
-        st = resize_window(dst, dst_stride, window, src, w, h, channels, filter, arena, err);
+        st = resize_window(dst, dst_stride, window, src, w, h, channels, filter, arena, control, err);
     vt_arena_rewind(arena, mark);
     return st;
 }
@@ -441,14 +450,14 @@ vt_status vt_resize(uint8_t *dst, size_t out_w, size_t out_h, const uint8_t *src
     const vt_window all = {.out_w = out_w, .out_h = out_h, .w = out_w, .h = out_h};
     const bool same = out_w == w && out_h == h;
     if (channels != 4 || same || filter == VT_FILTER_NEAREST)
-        return vt_resize_window(dst, out_w * channels, &all, src, w, h, channels, filter, arena, err);
+        return vt_resize_window(dst, out_w * channels, &all, src, w, h, channels, filter, arena, NULL, err);
 
     const vt_mark mark = vt_arena_mark(arena);
     uint8_t *premultiplied = vt_arena_alloc(arena, w * h, 4); /* (h, w, 4) */
     if (!premultiplied)
         return no_memory(err);
     premultiply(premultiplied, src, w * h);
-    const vt_status st = vt_resize_window(dst, out_w * 4, &all, premultiplied, w, h, 4, filter, arena, err);
+    const vt_status st = vt_resize_window(dst, out_w * 4, &all, premultiplied, w, h, 4, filter, arena, NULL, err);
     if (st == VT_OK)
         unpremultiply(dst, out_w * out_h);
     vt_arena_rewind(arena, mark);

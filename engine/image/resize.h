@@ -12,9 +12,9 @@ typedef struct vt_window {
 
 /* As vt_resize, but only the window is computed: dst (window h, window w, channels), rows dst_stride bytes apart.
  * Every byte equals that of the whole resize, since an output pixel depends on its own source pixels only. The cost
- * does not grow with out_w and out_h. channels 1 or 3. */
+ * does not grow with out_w and out_h. channels 1 or 3. control may be NULL. */
 VT_MUST_USE vt_status vt_resize_window(uint8_t *dst, size_t dst_stride, const vt_window *window, const uint8_t *src,
                                        size_t w, size_t h, size_t channels, vt_filter filter, vt_arena *arena,
-                                       vt_error *err);
+                                       vt_control *control, vt_error *err);
 
 #endif

@@ -13,8 +13,8 @@
 
 #include <math.h>
 
-#include "engine/layers/expneg.h"
 #include "engine/layers/lanes.h"
+#include "engine/layers/sigmoid.h"
 #include "vitral/model.h"
 
 VT_INLINE float normal_cdf(float x)
@@ -38,18 +38,6 @@ VT_INLINE float normal_cdf(float x)
     high = high * t + 0.0072159576f;
     const float p = low + t4 * t4 * high;
     return 0.5f + (fabsf(x) > 5.1f ? copysignf(0.5f, x) : x * p);
-}
-
-/* Both keep their digits where the result is small, since e^-|v| does. */
-typedef struct sigmoid {
-    float value, slope;
-} sigmoid;
-
-VT_INLINE sigmoid sigmoid_at(float v)
-{
-    const float e = vt_expneg(-fabsf(v));
-    const float r = 1.0f / (1.0f + e);
-    return (sigmoid){.value = v < 0.0f ? e * r : r, .slope = e * r * r};
 }
 
 VT_INLINE float tanh_argument(float x)
@@ -76,14 +64,14 @@ VT_CLONES static void tanh_forward(float *out, const float *x, size_t n)
 {
     VT_INDEPENDENT
     for (size_t i = 0; i < n; i++)
-        out[i] = x[i] * sigmoid_at(tanh_argument(x[i])).value;
+        out[i] = x[i] * vt_sigmoid_at(tanh_argument(x[i])).value;
 }
 
 VT_CLONES static void tanh_backward(float *dx, const float *dout, const float *x, size_t n)
 {
     VT_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        const sigmoid s = sigmoid_at(tanh_argument(x[i]));
+        const vt_sigmoid s = vt_sigmoid_at(tanh_argument(x[i]));
         const float term = x[i] * s.slope * (1.5957691f * (1.0f + 1.34145e-1f * x[i] * x[i]));
         dx[i] = dout[i] * (s.value + (fabsf(x[i]) > 12.0f ? 0.0f : term)); /* beyond, x^2 may overflow */
     }
@@ -93,14 +81,14 @@ VT_CLONES static void quick_forward(float *out, const float *x, size_t n)
 {
     VT_INDEPENDENT
     for (size_t i = 0; i < n; i++)
-        out[i] = x[i] * sigmoid_at(1.702f * x[i]).value;
+        out[i] = x[i] * vt_sigmoid_at(1.702f * x[i]).value;
 }
 
 VT_CLONES static void quick_backward(float *dx, const float *dout, const float *x, size_t n)
 {
     VT_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        const sigmoid s = sigmoid_at(1.702f * x[i]);
+        const vt_sigmoid s = vt_sigmoid_at(1.702f * x[i]);
         dx[i] = dout[i] * (s.value + 1.702f * (x[i] * s.slope));
     }
 }
@@ -116,14 +104,14 @@ VT_CLONES static void tanh_relprop(float *dx, const float *dout, const float *x,
 {
     VT_INDEPENDENT
     for (size_t i = 0; i < n; i++)
-        dx[i] = dout[i] * sigmoid_at(tanh_argument(x[i])).value;
+        dx[i] = dout[i] * vt_sigmoid_at(tanh_argument(x[i])).value;
 }
 
 VT_CLONES static void quick_relprop(float *dx, const float *dout, const float *x, size_t n)
 {
     VT_INDEPENDENT
     for (size_t i = 0; i < n; i++)
-        dx[i] = dout[i] * sigmoid_at(1.702f * x[i]).value;
+        dx[i] = dout[i] * vt_sigmoid_at(1.702f * x[i]).value;
 }
 
 void vt_gelu_forward(float *out, const float *x, size_t n, int kind)

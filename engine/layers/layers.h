@@ -11,6 +11,14 @@
 void vt_linear_forward(float *out, const float *x, const float *w, const float *b, size_t T, size_t I, size_t O);
 /* dx (T, I) = dout (T, O) w; set, not added to. */
 void vt_linear_backward(float *dx, const float *dout, const float *w, size_t T, size_t I, size_t O);
+/* The same, ADDED to dx: for an input that several layers read. */
+void vt_linear_backward_add(float *dx, const float *dout, const float *w, size_t T, size_t I, size_t O);
+
+/* The three linear layers in front of the attention, side by side: out (T, 3D), a row is q | k | v.   w: q, k, v (D, D) each;
+ * one product where they lie one behind the other, else three   b: (3D) or NULL */
+void vt_qkv_forward(float *out, const float *x, const float *const w[3], const float *b, size_t T, size_t D);
+/* dx (T, D) = dout (T, 3D) [w_q; w_k; w_v]; set, not added to. */
+void vt_qkv_backward(float *dx, const float *dout, const float *const w[3], size_t T, size_t D);
 
 /* Layer normalisation over the last axis, biased variance.   out, x: (T, D)   mean, rstd: (T)   gamma, beta: (D) */
 void vt_layernorm_forward(float *restrict out, float *restrict mean, float *restrict rstd, const float *restrict x,
@@ -36,6 +44,31 @@ void vt_gelu_backward(float *dx, const float *dout, const float *x, size_t n, in
 /* dx = dout * f(x) / x, the factor of relevance rules, without a division: Phi(x), or the sigmoid. dx may be dout. */
 void vt_gelu_relprop(float *dx, const float *dout, const float *x, size_t n, int kind);
 
+/* The gated MLP: out = value * silu(gate).   all (n); out may be value. Also the relevance rule that takes the gate for a
+ * constant: dvalue = dout * silu(gate). */
+void vt_swiglu_forward(float *out, const float *value, const float *gate, size_t n);
+/* dvalue and dgate, set; dvalue may be dout. */
+void vt_swiglu_backward(float *dvalue, float *dgate, const float *dout, const float *value, const float *gate,
+                        size_t n);
+/* The uniform relevance rule: each factor of the product gets half, and silu the factor silu(x) / x, which is the sigmoid. */
+void vt_swiglu_relprop(float *dvalue, float *dgate, const float *dout, const float *value, const float *gate, size_t n);
+
+/* Layer normalisation of each head of q or of k, in place.   x: (T, D), rows `stride` apart   gamma, beta: (D / H) */
+void vt_head_norm_forward(float *x, size_t stride, const float *restrict gamma, const float *restrict beta, float eps,
+                          size_t T, size_t D, size_t H);
+/* dx (T, D), rows dx_stride apart: on entry the gradient behind the norm, on return before it. x: what the norm was given */
+void vt_head_norm_backward(float *restrict dx, size_t dx_stride, const float *restrict x, size_t x_stride,
+                           const float *restrict gamma, float eps, size_t T, size_t D, size_t H);
+/* The same with 1 / sigma taken for a constant. */
+void vt_head_norm_relprop(float *restrict dx, size_t dx_stride, const float *restrict x, size_t x_stride,
+                          const float *restrict gamma, float eps, size_t T, size_t D, size_t H);
+
+/* Each row divided by its euclidean norm, in place; a row of zeros stays.   x: (rows, n)   scale: (rows), 1 / norm */
+void vt_unit_forward(float *x, float *scale, size_t rows, size_t n);
+/* dx (rows, n): on entry the gradient behind the division, on return before it. unit, scale: of the forward */
+void vt_unit_backward(float *dx, const float *unit, const float *scale, size_t rows, size_t n);
+void vt_unit_relprop(float *dx, const float *scale, size_t rows, size_t n); /* the norm taken for a constant */
+
 /* Multi-head attention between the qkv product and the output projection.
  * qkv: (T, 3D), a row is q | k | v, inside each head-major.   attn: (H, T, T), rows sum to 1.   out: (T, D), heads side by side.
  * S = q k^T / sqrt(d). */
@@ -46,13 +79,14 @@ void vt_attention_forward(float *out, float *attn, const float *qkv, size_t T, s
 void vt_attention_backward(float *dqkv, float *dattn, float *dscore, const float *dout, const float *attn,
                            const float *qkv, size_t T, size_t D, size_t H, size_t rows);
 
-/* Patch embedding: convolution with stride = kernel.   patches: (gh * gw, 3 * ph * pw) scratch   image: (3, gh * ph, gw * pw)
- * out: (gh * gw, D) = patches w^T + b.   w: (D, 3 * ph * pw) */
-void vt_patch_embed_forward(float *out, float *patches, const float *image, const float *w, const float *b, size_t gh,
-                            size_t gw, size_t ph, size_t pw, size_t D);
-/* dimage (3, gh * ph, gw * pw) from dout (gh * gw, D); patches is scratch. */
-void vt_patch_embed_backward(float *dimage, float *patches, const float *dout, const float *w, size_t gh, size_t gw,
-                             size_t ph, size_t pw, size_t D);
+/* Patch embedding: convolution with stride = kernel.   patches: (gh * gw, channels * ph * pw) scratch
+ * image: (channels, gh * ph, gw * pw): the picture, or the map of a stem
+ * out: (gh * gw, D) = patches w^T + b.   w: (D, channels * ph * pw) */
+void vt_patch_embed_forward(float *out, float *patches, const float *image, const float *w, const float *b,
+                            size_t channels, size_t gh, size_t gw, size_t ph, size_t pw, size_t D);
+/* dimage (channels, gh * ph, gw * pw) from dout (gh * gw, D); patches is scratch. */
+void vt_patch_embed_backward(float *dimage, float *patches, const float *dout, const float *w, size_t channels,
+                             size_t gh, size_t gw, size_t ph, size_t pw, size_t D);
 
 /* out (T, D) += x * scale (D) per channel (scale NULL = 1): the residual sum with LayerScale. */
 void vt_residual_add(float *restrict out, const float *restrict x, const float *restrict scale, size_t T, size_t D);

@@ -19,6 +19,11 @@ void vt_layernorm64_forward(double *restrict out, double *restrict mean, double 
 void vt_layernorm64_backward(double *restrict dx, const double *restrict dout, const double *restrict x,
                              const float *restrict gamma, const double *restrict mean, const double *restrict rstd,
                              size_t T, size_t D);
+/* x, dx: (T, D), rows `stride` apart, in place, one head at a time */
+void vt_head_norm64_forward(double *x, size_t stride, const float *gamma, const float *beta, double eps, size_t T,
+                            size_t D, size_t H);
+void vt_head_norm64_backward(double *restrict dx, size_t dx_stride, const double *restrict x, size_t x_stride,
+                             const float *gamma, double eps, size_t T, size_t D, size_t H);
 /* out (rows, n) = softmax(scale * x) per row; out may be x. scale > 0. */
 void vt_softmax64_forward(double *out, const double *x, double scale, size_t rows, size_t n);
 void vt_softmax64_backward(double *ds, const double *da, const double *a, size_t rows, size_t n); /* ds may be da */

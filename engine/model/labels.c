@@ -126,33 +126,51 @@ vt_status vt_labels_number(vt_labels *out, size_t count, vt_error *err)
     return VT_OK;
 }
 
-vt_status vt_labels_copy(vt_labels *out, const char *const *texts, size_t count, vt_error *err)
+/* texts[i] one behind the other in a new block; NULL stays NULL. */
+static vt_status copy_texts(const char ***copies, char **block, const char *const *texts, size_t count, vt_error *err)
 {
     size_t letters = 0;
     for (size_t i = 0; i < count; i++)
-        letters += strlen(texts[i]) + 1; /* no more than the file they were read from */
-    vt_labels labels = {.named = true, .count = count};
-    labels.block = malloc(letters + 1);
-    labels.texts = calloc(count + 1, sizeof *labels.texts);
-    if (!labels.block || !labels.texts) {
-        vt_labels_free(&labels);
+        letters += texts[i] ? strlen(texts[i]) + 1 : 0; /* no more than the file they were read from */
+    *block = malloc(letters + 1);
+    *copies = calloc(count + 1, sizeof **copies);
+    if (!*block || !*copies)
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the names of %zu classes", count);
-    }
-    char *at = labels.block;
+    char *at = *block;
     for (size_t i = 0; i < count; i++) {
+        if (!texts[i])
+            continue;
         const size_t n = strlen(texts[i]) + 1;
         memcpy(at, texts[i], n);
-        labels.texts[i] = at;
+        (*copies)[i] = at;
         at += n;
+    }
+    return VT_OK;
+}
+
+vt_status vt_labels_copy(vt_labels *out, const char *const *texts, size_t count, vt_error *err)
+{
+    vt_labels labels = {.named = true, .count = count};
+    const vt_status status = copy_texts(&labels.texts, &labels.block, texts, count, err);
+    if (status != VT_OK) {
+        vt_labels_free(&labels);
+        return status;
     }
     *out = labels;
     return VT_OK;
 }
 
+vt_status vt_labels_describe(vt_labels *labels, const char *const *texts, vt_error *err)
+{
+    return copy_texts(&labels->synonyms, &labels->block2, texts, labels->count, err);
+}
+
 void vt_labels_free(vt_labels *labels)
 {
     free(labels->texts);
+    free(labels->synonyms);
     free(labels->block);
+    free(labels->block2);
     memset(labels, 0, sizeof *labels);
 }
 
@@ -182,12 +200,18 @@ static vt_status find_index(const vt_labels *labels, const char *digits, const c
     return VT_OK;
 }
 
+static bool is_class(const vt_labels *labels, size_t i, const char *text)
+{
+    return same_label(labels->texts[i], text) ||
+           (labels->synonyms && labels->synonyms[i] && same_label(labels->synonyms[i], text));
+}
+
 static vt_status refuse_shared(const vt_labels *labels, const char *text, const char *param, vt_error *err)
 {
     char list[SHARERS_MAX * 24 + 32] = "", buf[SHOWN];
     size_t n = 0, at = 0;
     for (size_t i = 0; i < labels->count; i++) {
-        if (!same_label(labels->texts[i], text))
+        if (!is_class(labels, i, text))
             continue;
         if (n++ < SHARERS_MAX)
             at += (size_t)snprintf(list + at, sizeof list - at, "%s%zu", n > 1 ? ", " : "", i);
@@ -209,7 +233,8 @@ static void lower(char buf[NEAREST_MAX + 1], const char *text)
     buf[n] = 0;
 }
 
-/* The label with the fewest changed letters; else one that has the text inside ("tench" in "tench, Tinca tinca"). */
+/* Of all labels and second forms the one with the fewest changed letters; else one that has the text inside ("tench" in
+ * "tench, Tinca tinca"). */
 static const char *nearest_label(const vt_labels *labels, const char *text)
 {
     char typed[NEAREST_MAX + 1], label[NEAREST_MAX + 1];
@@ -218,17 +243,45 @@ static const char *nearest_label(const vt_labels *labels, const char *text)
     if (strlen(text) > NEAREST_MAX)
         return NULL;
     lower(typed, text);
-    for (size_t i = 0; i < labels->count; i++) {
-        lower(label, labels->texts[i]);
+    for (size_t i = 0; i < 2 * labels->count; i++) {
+        const char *form = i < labels->count  ? labels->texts[i]
+                           : labels->synonyms ? labels->synonyms[i - labels->count]
+                                              : NULL;
+        if (!form)
+            continue;
+        lower(label, form);
         const size_t distance = vt_name_distance(typed, label);
         if (distance < least) {
             least = distance;
-            best = labels->texts[i];
+            best = form;
         }
         if (!around && strlen(typed) > 2 && strstr(label, typed))
-            around = labels->texts[i];
+            around = form;
     }
     return best ? best : around;
+}
+
+static bool is_digits(const char *text)
+{
+    return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+/* Classes with this label; *last is one of them. */
+static size_t count_named(const vt_labels *labels, const char *text, size_t *last)
+{
+    size_t hits = 0;
+    for (size_t i = 0; labels->named && i < labels->count; i++)
+        if (is_class(labels, i, text)) {
+            hits++;
+            *last = i;
+        }
+    return hits;
+}
+
+size_t vt_labels_sharers(const vt_labels *labels, const char *text)
+{
+    size_t last;
+    return is_digits(text) ? 0 : count_named(labels, text, &last);
 }
 
 vt_status vt_labels_find(const vt_labels *labels, const char *text, const char *param, int *index, vt_error *err)
@@ -236,16 +289,11 @@ vt_status vt_labels_find(const vt_labels *labels, const char *text, const char *
     char buf[SHOWN], near_buf[SHOWN];
     if (labels->count == 0)
         return vt_error_set(err, VT_E_UNSUPPORTED, param, "this model has no head: there is no class to name");
-    if (*text && strspn(text, "0123456789") == strlen(text))
+    if (is_digits(text))
         return find_index(labels, text, param, index, err);
 
-    size_t hits = 0, hit = 0;
-    for (size_t i = 0; labels->named && i < labels->count; i++) {
-        if (same_label(labels->texts[i], text)) {
-            hits++;
-            hit = i;
-        }
-    }
+    size_t hit = 0;
+    const size_t hits = count_named(labels, text, &hit);
     if (hits == 1) {
         *index = (int)hit;
         return VT_OK;

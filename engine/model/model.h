@@ -13,34 +13,46 @@ typedef struct vt_norm_weights {
 
 typedef struct vt_block_weights {
     vt_norm_weights norm1, norm2;
-    const float *qkv_w,
-        *qkv_b; /* (3D, D), (3D): rows q | k | v, inside each head-major; bias zeros when the file has none */
-    const float *proj_w, *proj_b; /* (D, D), (D) */
-    const float *fc1_w, *fc1_b;   /* (M, D), (M) */
-    const float *fc2_w, *fc2_b;   /* (D, M), (D) */
-    const float *ls1, *ls2;       /* (D) LayerScale, or NULL */
+    const float *qkv_w[3]; /* q, k, v: (D, D) each, head-major. Where the file stacks them they lie one behind the
+                              other, and one product serves for all. */
+    const float *qkv_b;    /* (3D): q | k | v; zeros when the file has none */
+    vt_norm_weights q_norm, k_norm; /* (d): LayerNorm over each head of q and of k, before the score (qk_norm) */
+    const float *proj_w, *proj_b;   /* (D, D), (D) */
+    const float *gate_w, *gate_b;   /* SwiGLU: (M, D), (M); hidden = silu(gate) * fc1. NULL otherwise */
+    const float *fc1_w, *fc1_b;     /* (M, D), (M) */
+    const float *fc2_w, *fc2_b;     /* (D, M), (D) */
+    const float *ls1, *ls2;         /* (D) LayerScale, or NULL */
 } vt_block_weights;
 
 typedef struct vt_head_weights {
-    const float *w, *b; /* (C, features), (C) */
+    const float *w, *b; /* (C, F), (C): F = info->features; b NULL = zeros */
 } vt_head_weights;
 
+typedef struct vt_stem vt_stem; /* the convolution net in front of a hybrid ViT: engine/model/stem.h */
+
 typedef struct vt_weights {
-    const float *patch_w, *patch_b; /* (D, 3 * patch_h * patch_w) in OIHW order, (D): zeros when the file has none */
-    const float *prefix_rows;       /* (prefix, D): class, distillation, register tokens with their positions added */
-    const float *patch_pos;         /* (grid_h * grid_w, D) */
-    const float *prefix_tokens;     /* (prefix, D): the same rows without their positions */
-    const float *prefix_pos;        /* (prefix_pos_count, D): positions of the first of them; the others have none */
+    const vt_stem *stem; /* NULL: patches are cut from the picture itself */
+    const float *patch_w,
+        *patch_b;               /* (D, channels * kh * kw) in OIHW order, (D): zeros when the file has none. Channels
+                                       3 and a kernel of one patch, or what the stem gives out */
+    const float *prefix_rows;   /* (prefix, D): class, distillation, register tokens with their positions added */
+    const float *patch_pos;     /* (grid_h * grid_w, D) */
+    const float *prefix_tokens; /* (prefix, D): the same rows without their positions */
+    const float *prefix_pos;    /* (prefix_pos_count, D): positions of the first of them; the others have none */
     size_t prefix_pos_count;
     vt_norm_weights norm_pre;       /* CLIP: before the first block */
     const vt_block_weights *blocks; /* (L) */
     vt_norm_weights norm;           /* after the last block, on every token; gamma NULL when fc_norm takes its place */
     vt_norm_weights fc_norm;        /* on the pooled vector */
-    vt_head_weights head;           /* w NULL = no head */
-    vt_head_weights head_dist;      /* second head, reads token 1; logits are the mean of both. w NULL = none */
+    const float *embed_w; /* CLIP: (F, D): the pooled vector goes through it and is divided by its norm; NULL = none */
+    vt_head_weights head; /* w NULL = no head */
+    vt_head_weights head_dist; /* second head, reads token 1; logits are the mean of both. w NULL = none */
 } vt_weights;
 
 const vt_weights *vt_model_weights(const vt_model *model);
+
+/* How many classes have this label; 0 for an index or no label. With two or more vt_model_find_class has listed them. */
+size_t vt_model_sharers(const vt_model *model, const char *text);
 
 /* For tests: a model from tensors in memory, as they would stand in a safetensors file (header and data), with the
  * texts of config.json and labels.txt (NULL = absent). The bytes must outlive the model. */

@@ -252,6 +252,18 @@ static vt_status check_metadata(const json_t *metadata, const char *what, vt_err
     return VT_OK;
 }
 
+/* Names stand in messages and lists that end up on a terminal. */
+static bool has_control(const char *name)
+{
+    uint32_t code = 0;
+    for (size_t n; *name; name += n) {
+        n = vt_utf8_read(name, 4, &code);
+        if (n == 0 || code < 0x20u || (code >= 0x7Fu && code < 0xA0u))
+            return true;
+    }
+    return false;
+}
+
 /* Fills file->tensors from the parsed header. */
 static vt_status read_tensors(vt_st_file *file, json_t *header, const char *what, vt_error *err)
 {
@@ -286,7 +298,8 @@ static vt_status read_tensors(vt_st_file *file, json_t *header, const char *what
                 file->tensors[at].name = file->names + letter;
                 letter += n;
                 ranges[at].tensor = &file->tensors[at];
-                status = read_entry(&ranges[at], name, entry, data, what, err);
+                status = has_control(name) ? bad(err, what, name, "has a control character in its name")
+                                           : read_entry(&ranges[at], name, entry, data, what, err);
                 at++;
             }
             if (status != VT_OK)
@@ -503,6 +516,12 @@ static void widen_bfloat(float *restrict out, const uint8_t *restrict from, size
         const uint32_t bits = (uint32_t)half << 16;
         memcpy(out + i, &bits, sizeof bits);
     }
+}
+
+const float *vt_st_in_place(const vt_st_tensor *tensor)
+{
+    const bool fits = strcmp(tensor->dtype, "F32") == 0 && (uintptr_t)tensor->data % _Alignof(float) == 0;
+    return fits ? (const float *)(const void *)tensor->data : NULL;
 }
 
 vt_status vt_st_floats(const vt_st_tensor *tensor, float *out, vt_error *err)

@@ -11,7 +11,7 @@
 enum { VT_TENSOR_DIMS = 8 };
 
 typedef struct vt_st_tensor {
-    const char *name, *dtype; /* "F32", ... as written */
+    const char *name, *dtype; /* "F32", ... as written; no control characters in a name */
     size_t ndim, shape[VT_TENSOR_DIMS];
     size_t count;        /* product of shape */
     const uint8_t *data; /* possibly unaligned */
@@ -33,6 +33,9 @@ const vt_st_tensor *vt_st_find(const vt_st_file *file, const char *name); /* or 
 
 /* Values as float32 (F32, F16, BF16, F64). VT_E_BAD_MODEL names tensor and dtype for any other. out: (tensor->count). */
 VT_MUST_USE vt_status vt_st_floats(const vt_st_tensor *tensor, float *out, vt_error *err);
+
+/* The values where they lie in the file: aligned float32; NULL: they have to be copied by vt_st_floats. */
+const float *vt_st_in_place(const vt_st_tensor *tensor);
 
 /* Whether a value of this type is read as float32; and whether it is a whole number or a flag, which no weight is. */
 bool vt_st_is_float(const vt_st_tensor *tensor);

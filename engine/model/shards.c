@@ -14,7 +14,11 @@
 
 enum { FILES_MAX = 1000 };
 
-static const char WEIGHTS[] = "model.safetensors", INDEX[] = "model.safetensors.index.json";
+static const char WEIGHTS[] = "model.safetensors";
+
+/* What a folder is searched for, in this order. */
+static const char *const names[] = {WEIGHTS, "model.safetensors.index.json", "open_clip_model.safetensors",
+                                    "open_clip_model.safetensors.index.json"};
 
 struct vt_shards {
     char *name;
@@ -302,10 +306,9 @@ static vt_status refuse_folder(const char *folder, const char *shown, vt_error *
 vt_status vt_shards_open(vt_shards **out, const char *folder, const char *shown, vt_warnings *warnings, vt_error *err)
 {
     vt_status status = VT_OK;
-    if (exists(folder, WEIGHTS, &status, err))
-        return vt_shards_open_file(out, folder, WEIGHTS, warnings, err);
-    if (status == VT_OK && exists(folder, INDEX, &status, err))
-        return vt_shards_open_file(out, folder, INDEX, warnings, err);
+    for (size_t i = 0; status == VT_OK && i < VT_COUNT(names); i++)
+        if (exists(folder, names[i], &status, err))
+            return vt_shards_open_file(out, folder, names[i], warnings, err);
     return status == VT_OK ? refuse_folder(folder, shown, err) : status;
 }
 
@@ -326,12 +329,17 @@ const vt_st_tensor *vt_shards_at(const vt_shards *shards, size_t k)
     return k < shards->count ? shards->tensors[k] : NULL;
 }
 
-const vt_st_tensor *vt_shards_find(const vt_shards *shards, const char *name)
+size_t vt_shards_place(const vt_shards *shards, const char *name)
 {
     const vt_st_tensor key = {.name = name}, *at = &key;
     const vt_st_tensor **found =
         shards->count ? bsearch(&at, shards->tensors, shards->count, sizeof *shards->tensors, by_name) : NULL;
-    return found ? *found : NULL;
+    return found ? (size_t)(found - shards->tensors) : SIZE_MAX;
+}
+
+const vt_st_tensor *vt_shards_find(const vt_shards *shards, const char *name)
+{
+    return vt_shards_at(shards, vt_shards_place(shards, name));
 }
 
 size_t vt_shards_files(const vt_shards *shards)

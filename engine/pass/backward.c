@@ -17,21 +17,54 @@ static void norm_backward(vt_rule rule, float *dx, const float *dout, const floa
         vt_layernorm_relprop(dx, dout, gamma, rstd, rows, D);
 }
 
+/* dnorm (N, T, D), zeroed: each token's share of what was pooled. dpooled: (N, pooled); second: (N, D), of token 1 of a
+ * distilled net. Returns how many leading rows of each picture can be non-zero. */
+static size_t pool_backward(const vt_trace *tr, float *dnorm, const float *dpooled, const float *second)
+{
+    const vt_pool pool = tr->info->pool;
+    const bool distilled = tr->weights->head_dist.w != NULL;
+    const size_t T = tr->T, D = tr->D;
+    const float share = 1.0f / (float)tr->P;
+
+    for (size_t k = 0; k < tr->N; k++) {
+        const float *from = dpooled + k * tr->pooled; /* (pooled): token | mean */
+        float *to = dnorm + k * T * D;                /* (T, D) */
+        if (pool != VT_POOL_AVG) {
+            memcpy(to, from, D * sizeof *to);
+            from += D;
+        }
+        if (distilled)
+            memcpy(to + D, second + k * D, D * sizeof *to);
+        for (size_t t = tr->info->prefix; pool != VT_POOL_TOKEN && t < T; t++)
+            for (size_t i = 0; i < D; i++)
+                to[t * D + i] = from[i] * share;
+    }
+    return pool != VT_POOL_TOKEN ? T : distilled ? 2 : 1;
+}
+
 /* dy/d(last block's output) in g_z; returns how many leading rows of each picture can be non-zero. */
 static size_t readout_backward(vt_trace *tr, const float *dlogits, vt_rule rule)
 {
-    const vt_model_info *info = tr->info;
     const vt_weights *w = tr->weights;
-    const size_t N = tr->N, T = tr->T, D = tr->D;
-    float *first = tr->g_features, *second = tr->g_features + N * D; /* (N, D) each */
-    float *dnorm = tr->g_tmp;                                        /* (N, T, D) */
-    size_t rows = T;
+    const size_t N = tr->N, T = tr->T, D = tr->D, width = tr->F > tr->pooled ? tr->F : tr->pooled;
+    float *first = tr->g_features, *second = first + N * width; /* (N, F), then (N, pooled); (N, D) */
+    float *dnorm = tr->g_tmp;                                   /* (N, T, D) */
 
-    vt_linear_backward(first, dlogits, w->head.w, N, D, tr->C);
+    vt_linear_backward(first, dlogits, w->head.w, N, tr->F, tr->C);
     if (w->head_dist.w) {
         vt_linear_backward(second, dlogits, w->head_dist.w, N, D, tr->C);
-        for (size_t i = 0; i < 2 * N * D; i++)
-            tr->g_features[i] *= 0.5f;
+        for (size_t i = 0; i < N * D; i++) {
+            first[i] *= 0.5f;
+            second[i] *= 0.5f;
+        }
+    }
+    if (w->embed_w) {
+        if (rule == VT_RULE_GRADIENT)
+            vt_unit_backward(first, tr->features, tr->joint_scale, N, tr->F);
+        else
+            vt_unit_relprop(first, tr->joint_scale, N, tr->F);
+        vt_linear_backward(second, first, w->embed_w, N, tr->pooled, tr->F);
+        first = second;
     }
     if (w->fc_norm.gamma) {
         float *through = tr->g_out; /* (N, D) */
@@ -42,26 +75,29 @@ static size_t readout_backward(vt_trace *tr, const float *dlogits, vt_rule rule)
 
     memset(tr->g_z, 0, N * T * D * sizeof *tr->g_z);
     memset(dnorm, 0, N * T * D * sizeof *dnorm);
-    if (info->pool == VT_POOL_TOKEN) {
-        rows = w->head_dist.w ? 2 : 1;
-        for (size_t k = 0; k < N; k++) {
-            memcpy(dnorm + k * T * D, first + k * D, D * sizeof *dnorm);
-            if (w->head_dist.w)
-                memcpy(dnorm + (k * T + 1) * D, second + k * D, D * sizeof *dnorm);
-        }
-    } else {
-        const float share = 1.0f / (float)tr->P;
-        for (size_t k = 0; k < N; k++)
-            for (size_t t = info->prefix; t < T; t++)
-                for (size_t i = 0; i < D; i++)
-                    dnorm[(k * T + t) * D + i] = first[k * D + i] * share;
-    }
+    const size_t rows = pool_backward(tr, dnorm, first, second);
     if (w->norm.gamma)
         norm_backward(rule, tr->g_z, dnorm, tr->z + tr->L * tr->z_step, w->norm.gamma, tr->norm_mean, tr->norm_rstd,
                       N * T, D);
     else
         memcpy(tr->g_z, dnorm, N * T * D * sizeof *dnorm);
     return rows;
+}
+
+/* g_mlp from behind the product of a gated MLP to what was gated, and g_gate to the gate's pre-activation. */
+static void gate_backward(vt_trace *tr, size_t l, vt_rule rule, size_t first, size_t count)
+{
+    const size_t M = tr->M, n = count * M;
+    const float *value = tr->mlp_in + l * tr->mlp_in_step + first * M;  /* (count, M) */
+    const float *gate = tr->gate_in + l * tr->gate_in_step + first * M; /* (count, M) */
+    float *g_mlp = tr->g_mlp + first * M, *g_gate = tr->g_gate + first * M;
+
+    if (rule == VT_RULE_GRADIENT)
+        vt_swiglu_backward(g_mlp, g_gate, g_mlp, value, gate, n);
+    else if (rule == VT_RULE_ATTNLRP)
+        vt_swiglu_relprop(g_mlp, g_gate, g_mlp, value, gate, n);
+    else
+        vt_swiglu_forward(g_mlp, g_mlp, gate, n); /* nothing through the gate */
 }
 
 /* Rows first ... first + count - 1 of all tokens of all pictures. */
@@ -79,11 +115,15 @@ static void mlp_backward_rows(vt_trace *tr, size_t l, vt_rule rule, size_t first
         dout = g_tmp;
     }
     vt_linear_backward(g_mlp, dout, w->fc2_w, count, M, D);
-    if (rule == VT_RULE_GRADIENT)
+    if (w->gate_w)
+        gate_backward(tr, l, rule, first, count);
+    else if (rule == VT_RULE_GRADIENT)
         vt_gelu_backward(g_mlp, g_mlp, pre, count * M, (int)tr->info->activation);
     else
         vt_gelu_relprop(g_mlp, g_mlp, pre, count * M, (int)tr->info->activation);
     vt_linear_backward(g_tmp, g_mlp, w->fc1_w, count, D, M);
+    if (w->gate_w && rule != VT_RULE_CP)
+        vt_linear_backward_add(g_tmp, tr->g_gate + first * M, w->gate_w, count, D, M);
     norm_backward(rule, g_z, g_tmp, z_mid, w->norm2.gamma, tr->norm2_mean + l * R + first,
                   tr->norm2_rstd + l * R + first, count, D);
 }
@@ -138,6 +178,21 @@ static void scale_qkv(vt_trace *tr, vt_rule rule)
             tr->g_qkv[t * 3 * D + i] *= i < 2 * D ? query_key : value;
 }
 
+/* g_qkv from behind the norms of q and k to before them. */
+static void head_norms_backward(vt_trace *tr, size_t l, vt_rule rule)
+{
+    const vt_block_weights *w = &tr->weights->blocks[l];
+    const float *raw = tr->qk_raw + l * tr->qk_raw_step; /* (N, T, 2D) */
+    const float *gammas[2] = {w->q_norm.gamma, w->k_norm.gamma}, eps = tr->info->norm_eps;
+    const size_t D = tr->D, R = tr->N * tr->T;
+
+    for (size_t k = 0; k < 2; k++)
+        if (rule == VT_RULE_GRADIENT)
+            vt_head_norm_backward(tr->g_qkv + k * D, 3 * D, raw + k * D, 2 * D, gammas[k], eps, R, D, tr->H);
+        else
+            vt_head_norm_relprop(tr->g_qkv + k * D, 3 * D, raw + k * D, 2 * D, gammas[k], eps, R, D, tr->H);
+}
+
 static void attention_backward(vt_trace *tr, size_t l, vt_rule rule, size_t rows, bool last)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
@@ -148,7 +203,9 @@ static void attention_backward(vt_trace *tr, size_t l, vt_rule rule, size_t rows
         return;
     if (rule != VT_RULE_GRADIENT)
         scale_qkv(tr, rule);
-    vt_linear_backward(tr->g_tmp, tr->g_qkv, w->qkv_w, R, D, 3 * D);
+    if (w->q_norm.gamma)
+        head_norms_backward(tr, l, rule);
+    vt_qkv_backward(tr->g_tmp, tr->g_qkv, w->qkv_w, R, D);
     if (tr->norm1_grad)
         memcpy(tr->norm1_grad + l * tr->norm1_grad_step, tr->g_tmp, R * D * sizeof *tr->g_tmp);
     norm_backward(rule, tr->g_z, tr->g_tmp, tr->z + l * tr->z_step, w->norm1.gamma, tr->norm1_mean + l * R,
@@ -161,7 +218,24 @@ static void keep_block_grad(vt_trace *tr, size_t level)
         memcpy(tr->block_grad + level * tr->block_grad_step, tr->g_z, tr->N * tr->T * tr->D * sizeof *tr->g_z);
 }
 
-static void input_backward(vt_trace *tr, vt_rule rule)
+/* dy/d(picture k) through the patch embedding and the stem, whose memory holds one picture's way at a time. */
+static vt_status stem_backward(vt_trace *tr, size_t k, const float *dz, vt_control *control, vt_error *err)
+{
+    const vt_model_info *info = tr->info;
+    const size_t pixels = 3 * info->image_h * info->image_w;
+    if (tr->stem_holds != k) {
+        tr->stem_holds = SIZE_MAX;
+        const vt_status st = vt_stem_forward(&tr->stem, tr->stem_input + k * pixels, control, err);
+        if (st != VT_OK)
+            return st;
+        tr->stem_holds = k;
+    }
+    vt_patch_embed_backward(tr->stem.dmap, tr->s_patches, dz, tr->weights->patch_w, tr->channels, info->grid_h,
+                            info->grid_w, tr->kernel_h, tr->kernel_w, tr->D);
+    return vt_stem_backward(&tr->stem, tr->input_grad + k * pixels, control, err);
+}
+
+static vt_status input_backward(vt_trace *tr, vt_rule rule, vt_control *control, vt_error *err)
 {
     const vt_model_info *info = tr->info;
     const vt_weights *w = tr->weights;
@@ -173,9 +247,16 @@ static void input_backward(vt_trace *tr, vt_rule rule)
         norm_backward(rule, tr->g_tmp, tr->g_z, tr->z_pre, w->norm_pre.gamma, tr->pre_mean, tr->pre_rstd, R, D);
         dz = tr->g_tmp;
     }
-    for (size_t k = 0; k < tr->N; k++)
-        vt_patch_embed_backward(tr->input_grad + k * pixels, tr->s_patches, dz + (k * tr->T + info->prefix) * D,
-                                w->patch_w, info->grid_h, info->grid_w, info->patch_h, info->patch_w, D);
+    vt_status st = VT_OK;
+    for (size_t k = tr->N; st == VT_OK && k-- > 0;) { /* the last picture first: the stem still holds it */
+        const float *dpatches = dz + (k * tr->T + info->prefix) * D; /* (P, D) */
+        if (w->stem)
+            st = stem_backward(tr, k, dpatches, control, err);
+        else
+            vt_patch_embed_backward(tr->input_grad + k * pixels, tr->s_patches, dpatches, w->patch_w, tr->channels,
+                                    info->grid_h, info->grid_w, tr->kernel_h, tr->kernel_w, D);
+    }
+    return st;
 }
 
 static vt_status walk_down(vt_trace *tr, const float *dlogits, vt_rule rule, bool to_bottom, vt_control *control,
@@ -195,7 +276,7 @@ static vt_status walk_down(vt_trace *tr, const float *dlogits, vt_rule rule, boo
             keep_block_grad(tr, l);
     }
     if (tr->input_grad)
-        input_backward(tr, rule);
+        return input_backward(tr, rule, control, err);
     return VT_OK;
 }
 
@@ -236,6 +317,8 @@ vt_status vt_relprop(const vt_trace *trace, const float *dlogits, vt_rule rule, 
 {
     const vt_mark mark = vt_arena_mark(arena);
     vt_trace own;
+    if (input_out && trace->weights->stem)
+        return vt_error_set(err, VT_E_INTERNAL, "", "there are no relevance rules for a convolution net");
     vt_status st = borrow(&own, trace, arena, err);
     if (st != VT_OK)
         return st;
@@ -260,52 +343,6 @@ vt_status vt_block_backward(const vt_trace *trace, size_t layer, const float *dz
     memcpy(own.g_z, dz, own.T * own.D * sizeof *dz);
     mlp_backward(&own, layer, VT_RULE_GRADIENT, rows);
     heads_backward(&own, layer, rows);
-    vt_arena_rewind(arena, mark);
-    return VT_OK;
-}
-
-vt_status vt_early_readout_backward(const vt_trace *trace, size_t level, bool mean, const float *dlogits, float *dz,
-                                    size_t *rows, vt_arena *arena, vt_error *err)
-{
-    const vt_weights *w = trace->weights;
-    const vt_norm_weights *norm = w->norm.gamma ? &w->norm : &w->fc_norm;
-    const size_t T = trace->T, D = trace->D;
-    const float *z = vt_trace_residual(trace, level); /* (T, D) */
-    const size_t heads = w->head_dist.w ? 2 : 1;      /* distilled: the mean of both heads; the second reads token 1 */
-    const vt_status st = check(trace, err);
-    if (st != VT_OK)
-        return st;
-    if (!z)
-        return vt_error_set(err, VT_E_INTERNAL, "", "no residual stream for a readout after block %zu", level);
-    const vt_mark mark = vt_arena_mark(arena);
-    float *x =
-        vt_arena_alloc(arena, 4 * D, sizeof *x); /* (D) each: what is read, its norm, the gradient there, and below */
-    if (!x)
-        return vt_error_set(err, VT_E_NOMEM, "", "no memory for a readout after block %zu", level);
-    float *y = x + D, *dy = x + 2 * D, *dx = x + 3 * D, stats[2];
-
-    memset(dz, 0, T * D * sizeof *dz);
-    for (size_t k = 0; k < heads; k++) {
-        for (size_t i = 0; i < D; i++) {
-            double sum = 0.0;
-            for (size_t t = 0; mean && t < T; t++)
-                sum += (double)z[t * D + i];
-            x[i] = mean ? (float)(sum / (double)T) : z[k * D + i];
-        }
-        vt_linear_backward(dy, dlogits, k ? w->head_dist.w : w->head.w, 1, D, trace->C);
-        if (norm->gamma) {
-            vt_layernorm_forward(y, &stats[0], &stats[1], x, norm->gamma, norm->beta, trace->info->norm_eps, 1, D);
-            memset(dx, 0, D * sizeof *dx);
-            vt_layernorm_backward(dx, dy, x, norm->gamma, &stats[0], &stats[1], 1, D);
-        } else {
-            memcpy(dx, dy, D * sizeof *dx);
-        }
-        const float share = (mean ? 1.0f / (float)T : 1.0f) / (float)heads;
-        for (size_t t = mean ? 0 : k; t < (mean ? T : k + 1); t++)
-            for (size_t i = 0; i < D; i++)
-                dz[t * D + i] += dx[i] * share;
-    }
-    *rows = mean ? T : heads;
     vt_arena_rewind(arena, mark);
     return VT_OK;
 }

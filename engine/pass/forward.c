@@ -2,8 +2,8 @@
  *
  * Details that have caused wrong maps elsewhere and are pinned by tests: prefix tokens come first and have their
  * positions already added; the softmax runs over keys with its real maximum removed; GELU is the exact one unless the
- * checkpoint says otherwise; LayerNorm's eps is the checkpoint's; the head reads token 0 or the mean of the patch
- * tokens only. */
+ * checkpoint says otherwise; LayerNorm's eps is the checkpoint's; the head reads token 0, the mean of the patch tokens
+ * only, or the one and then the other. */
 #include "engine/layers/layers.h"
 #include "engine/pass/trace.h"
 #include "engine/tensor/gemm.h"
@@ -33,7 +33,7 @@ static void norm_forward(float *out, float *mean, float *rstd, const float *x, c
     vt_layernorm_forward(out, mean, rstd, x, w->gamma, w->beta, eps, T, D);
 }
 
-static void embed(vt_trace *tr, const float *input)
+static vt_status embed(vt_trace *tr, const float *input, vt_control *control, vt_error *err)
 {
     const vt_model_info *info = tr->info;
     const vt_weights *w = tr->weights;
@@ -44,12 +44,50 @@ static void embed(vt_trace *tr, const float *input)
         float *z = all + k * tr->T * tr->D; /* (T, D) */
         if (n)
             memcpy(z, w->prefix_rows, n * sizeof *z);
-        vt_patch_embed_forward(z + n, tr->s_patches, input + k * pixels, w->patch_w, w->patch_b, info->grid_h,
-                               info->grid_w, info->patch_h, info->patch_w, tr->D);
+        const float *map = input + k * pixels; /* (channels, grid_h * kernel_h, grid_w * kernel_w) */
+        if (w->stem) {
+            const vt_status st = vt_stem_forward(&tr->stem, map, control, err);
+            if (st != VT_OK)
+                return st;
+            map = tr->stem.map;
+            tr->stem_holds = k;
+        }
+        vt_patch_embed_forward(z + n, tr->s_patches, map, w->patch_w, w->patch_b, tr->channels, info->grid_h,
+                               info->grid_w, tr->kernel_h, tr->kernel_w, tr->D);
         vt_residual_add(z + n, w->patch_pos, NULL, tr->P, tr->D);
     }
     if (w->norm_pre.gamma)
         norm_forward(tr->z, tr->pre_mean, tr->pre_rstd, all, &w->norm_pre, info->norm_eps, tr->N * tr->T, tr->D);
+    if (tr->stem_input)
+        memcpy(tr->stem_input, input, tr->N * pixels * sizeof *input);
+    return VT_OK;
+}
+
+/* q and k of each head go through norms of their own; a backward wants them as they were before. */
+static void normalise_heads(vt_trace *tr, size_t l)
+{
+    const vt_block_weights *w = &tr->weights->blocks[l];
+    const size_t D = tr->D, R = tr->N * tr->T;
+    float *qkv = tr->qkv + l * tr->qkv_step; /* (R, 3D) */
+
+    for (size_t t = 0; tr->qk_raw && t < R; t++)
+        memcpy(tr->qk_raw + l * tr->qk_raw_step + t * 2 * D, qkv + t * 3 * D, 2 * D * sizeof *qkv);
+    vt_head_norm_forward(qkv, 3 * D, w->q_norm.gamma, w->q_norm.beta, tr->info->norm_eps, R, D, tr->H);
+    vt_head_norm_forward(qkv + D, 3 * D, w->k_norm.gamma, w->k_norm.beta, tr->info->norm_eps, R, D, tr->H);
+}
+
+/* The heads of each picture as one matrix, where that is all that is kept of them. */
+static void keep_fused(vt_trace *tr, size_t l)
+{
+    float *const kept[VT_FUSIONS] = {
+        [VT_FUSE_MEAN] = tr->attn_mean, [VT_FUSE_MAX] = tr->attn_max, [VT_FUSE_MIN] = tr->attn_min};
+    const size_t steps[VT_FUSIONS] = {
+        [VT_FUSE_MEAN] = tr->attn_mean_step, [VT_FUSE_MAX] = tr->attn_max_step, [VT_FUSE_MIN] = tr->attn_min_step};
+    const size_t n = tr->T * tr->T;
+    for (size_t f = 0; f < VT_FUSIONS; f++)
+        for (size_t k = 0; kept[f] && k < tr->N; k++)
+            vt_fuse_heads(kept[f] + l * steps[f] + k * n, tr->attn + l * tr->attn_step + k * tr->H * n, (vt_fusion)f,
+                          tr->H, n);
 }
 
 static void block_forward(vt_trace *tr, size_t l)
@@ -64,17 +102,26 @@ static void block_forward(vt_trace *tr, size_t l)
     float *mlp = tr->mlp_in + l * tr->mlp_in_step; /* (R, M) */
 
     norm_forward(tr->s_norm, tr->norm1_mean + l * R, tr->norm1_rstd + l * R, z_in, &w->norm1, info->norm_eps, R, D);
-    vt_linear_forward(qkv, tr->s_norm, w->qkv_w, w->qkv_b, R, D, 3 * D);
+    vt_qkv_forward(qkv, tr->s_norm, w->qkv_w, w->qkv_b, R, D);
+    if (w->q_norm.gamma)
+        normalise_heads(tr, l);
     for (size_t k = 0; k < tr->N; k++)
         vt_attention_forward(tr->s_out + k * T * D, tr->attn + l * tr->attn_step + k * tr->H * T * T,
                              qkv + k * T * 3 * D, T, D, tr->H);
+    keep_fused(tr, l);
     vt_linear_forward(tr->s_norm, tr->s_out, w->proj_w, w->proj_b, R, D, D);
     memcpy(z_mid, z_in, bytes);
     vt_residual_add(z_mid, tr->s_norm, w->ls1, R, D);
 
     norm_forward(tr->s_norm, tr->norm2_mean + l * R, tr->norm2_rstd + l * R, z_mid, &w->norm2, info->norm_eps, R, D);
     vt_linear_forward(mlp, tr->s_norm, w->fc1_w, w->fc1_b, R, D, M);
-    vt_gelu_forward(tr->s_mlp, mlp, R * M, (int)info->activation);
+    if (w->gate_w) {
+        float *gate = tr->gate_in + l * tr->gate_in_step; /* (R, M) */
+        vt_linear_forward(gate, tr->s_norm, w->gate_w, w->gate_b, R, D, M);
+        vt_swiglu_forward(tr->s_mlp, mlp, gate, R * M);
+    } else {
+        vt_gelu_forward(tr->s_mlp, mlp, R * M, (int)info->activation);
+    }
     vt_linear_forward(tr->s_norm, tr->s_mlp, w->fc2_w, w->fc2_b, R, M, D);
     memcpy(z_out, z_mid, bytes);
     vt_residual_add(z_out, tr->s_norm, w->ls2, R, D);
@@ -91,13 +138,16 @@ static void measure_tokens(vt_trace *tr, const float *z)
     }
 }
 
-/* features_in (D) of one picture from z_norm (T, D): the class token, or the mean of the patch tokens. */
+/* features_in (pooled) of one picture from z_norm (T, D): the class token, the mean of the patch tokens, or one behind the
+ * other. */
 static void pool(const vt_trace *tr, float *features, const float *z_norm)
 {
-    if (tr->info->pool == VT_POOL_TOKEN) {
+    if (tr->info->pool != VT_POOL_AVG) {
         memcpy(features, z_norm, tr->D * sizeof *features);
-        return;
+        features += tr->D;
     }
+    if (tr->info->pool == VT_POOL_TOKEN)
+        return;
     for (size_t i = 0; i < tr->D; i++) {
         double sum = 0.0;
         for (size_t p = tr->info->prefix; p < tr->T; p++)
@@ -117,7 +167,8 @@ static void add_second_head(vt_trace *tr)
         for (size_t c = 0; c < C; c += room) {
             const size_t n = C - c < room ? C - c : room;
             float *logits = tr->logits + k * C + c;
-            vt_linear_forward(second, tr->z_norm + (k * tr->T + 1) * D, head->w + c * D, head->b + c, 1, D, n);
+            vt_linear_forward(second, tr->z_norm + (k * tr->T + 1) * D, head->w + c * D, head->b ? head->b + c : NULL,
+                              1, D, n);
             for (size_t j = 0; j < n; j++)
                 logits[j] = 0.5f * (logits[j] + second[j]);
         }
@@ -135,23 +186,30 @@ static void readout(vt_trace *tr)
     else
         memcpy(tr->z_norm, z, R * D * sizeof *z);
     for (size_t k = 0; k < tr->N; k++)
-        pool(tr, tr->features_in + k * D, tr->z_norm + k * tr->T * D);
+        pool(tr, tr->features_in + k * tr->pooled, tr->z_norm + k * tr->T * D);
+    float *read = w->embed_w ? tr->s_norm : tr->features; /* (N, pooled) */
     if (w->fc_norm.gamma)
-        norm_forward(tr->features, tr->fc_mean, tr->fc_rstd, tr->features_in, &w->fc_norm, info->norm_eps, tr->N, D);
+        norm_forward(read, tr->fc_mean, tr->fc_rstd, tr->features_in, &w->fc_norm, info->norm_eps, tr->N, tr->pooled);
     else
-        memcpy(tr->features, tr->features_in, tr->N * D * sizeof *z);
+        memcpy(read, tr->features_in, tr->N * tr->pooled * sizeof *z);
+    if (w->embed_w) {
+        vt_linear_forward(tr->features, read, w->embed_w, NULL, tr->N, tr->pooled, tr->F);
+        vt_unit_forward(tr->features, tr->joint_scale, tr->N, tr->F);
+    }
     if (!w->head.w)
         return;
-    vt_linear_forward(tr->logits, tr->features, w->head.w, w->head.b, tr->N, D, tr->C);
+    vt_linear_forward(tr->logits, tr->features, w->head.w, w->head.b, tr->N, tr->F, tr->C);
     if (w->head_dist.w)
         add_second_head(tr);
 }
 
 vt_status vt_forward(vt_trace *trace, const float *input, vt_control *control, vt_error *err)
 {
-    embed(trace, input);
+    vt_status st = embed(trace, input, control, err);
+    if (st != VT_OK)
+        return st;
     for (size_t l = 0; l < trace->L; l++) {
-        const vt_status st = vt_control_check(control, err);
+        st = vt_control_check(control, err);
         if (st != VT_OK)
             return st;
         if (l + 1 == trace->L)

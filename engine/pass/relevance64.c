@@ -11,6 +11,29 @@
 #include <math.h>
 #include <string.h>
 
+/* ---- a linear layer ---- */
+
+/* Widens w (O, I) and makes the positive sums of its layer for x (rows, I), xw (rows, O). */
+static void load_linear(vt_relevance64 *r, const float *w, const double *x, const double *xw, size_t rows, size_t I,
+                        size_t O)
+{
+    vt_widen64(r->w, w, O * I);
+    vt_absolute64(r->w_abs, r->w, O * I);
+    vt_lrp_linear_sum(r->sum, r->x_abs, x, xw, r->w_abs, rows, I, O);
+}
+
+static void linear_relevance(vt_relevance64 *r, double *r_in, const double *r_out, const double *x, size_t rows,
+                             size_t I, size_t O)
+{
+    vt_lrp_linear(r_in, r->s, r->tmp, r_out, r->sum, x, r->x_abs, r->w, r->w_abs, rows, I, O);
+}
+
+/* dx (rows, I) = dout (rows, O) w, with the widened weights. */
+static void linear_gradient(const vt_relevance64 *r, double *dx, const double *dout, size_t rows, size_t I, size_t O)
+{
+    vt_gemm64(dx, I, dout, O, false, r->w, I, false, rows, I, O, 1.0, 0.0);
+}
+
 /* ---- from the logits to the last block's output ---- */
 
 /* out (D) += relevance r of logit x w + bias: no other class sends any. */
@@ -38,21 +61,29 @@ static void select_token(double *relevance, const double *z_norm, const vt_head_
     }
 }
 
-/* The readout is a vector of its own: fc_norm passes, a mean shares by its parts. */
-static void select_pooled(const vt_relevance64 *r, double *relevance, int class)
+/* The readout is a vector of its own: fc_norm and the norm of a joint space pass, a mean shares by its parts. */
+static void select_pooled(vt_relevance64 *r, double *relevance, int class)
 {
-    double *at = r->s; /* (D) */
-    memset(at, 0, r->D * sizeof *at);
-    head_relevance(at, r->features, r->weights->head.w + (size_t) class * r->D, 1.0, r->D);
-    vt_lrp_share(at, at, r->pooled, r->D);
-    if (r->info->pool == VT_POOL_TOKEN) {
-        for (size_t i = 0; i < r->D; i++)
-            relevance[i] = r->z_norm[i] * at[i];
-        return;
+    const vt_weights *w = r->weights;
+    const size_t T = r->T, D = r->D, F = r->F;
+    double *at = r->s; /* (F), then (Q) */
+
+    memset(at, 0, F * sizeof *at);
+    head_relevance(at, r->features, w->head.w + (size_t) class * F, 1.0, F);
+    if (w->embed_w) {
+        load_linear(r, w->embed_w, r->read, r->joint, 1, r->Q, F);
+        linear_relevance(r, r->branch, at, r->read, 1, r->Q, F);
+        at = r->branch;
     }
-    for (size_t t = r->info->prefix; t < r->T; t++)
-        for (size_t i = 0; i < r->D; i++)
-            relevance[t * r->D + i] = r->z_norm[t * r->D + i] / (double)r->P * at[i];
+    vt_lrp_share(at, at, r->pooled, r->Q);
+    if (r->info->pool != VT_POOL_AVG) {
+        for (size_t i = 0; i < D; i++)
+            relevance[i] = r->z_norm[i] * at[i];
+        at += D;
+    }
+    for (size_t t = r->info->prefix; r->info->pool != VT_POOL_TOKEN && t < T; t++)
+        for (size_t i = 0; i < D; i++)
+            relevance[t * D + i] = r->z_norm[t * D + i] / (double)r->P * at[i];
 }
 
 /* out (D) = share * sum_c dlogits_c w_c */
@@ -64,16 +95,32 @@ static void head_gradient(double *out, const float *w, const float *dlogits, dou
             out[i] += share * (double)dlogits[c] * (double)w[c * D + i];
 }
 
+/* dread (Q) from first (F), the gradient at what the head reads. */
+static void joint_gradient(vt_relevance64 *r, double *dread, double *first)
+{
+    double along = 0.0;
+    for (size_t i = 0; i < r->F; i++)
+        along += r->features[i] * first[i];
+    for (size_t i = 0; i < r->F; i++)
+        first[i] = (first[i] - along * r->features[i]) * r->joint_scale;
+    vt_widen64(r->w, r->weights->embed_w, r->F * r->Q);
+    linear_gradient(r, dread, first, 1, r->Q, r->F);
+}
+
 static void seed_gradient(vt_relevance64 *r, const float *dlogits)
 {
     const vt_weights *w = r->weights;
     const vt_model_info *info = r->info;
     const size_t T = r->T, D = r->D, C = info->classes;
-    double *dnorm = r->g_tmp, *first = r->s; /* (T, D), (D) */
+    double *dnorm = r->g_tmp, *first = r->s; /* (T, D); (F), then (Q) */
 
     memset(r->g, 0, T * D * sizeof *r->g);
     memset(dnorm, 0, T * D * sizeof *dnorm);
-    head_gradient(first, w->head.w, dlogits, w->head_dist.w ? 0.5 : 1.0, C, D);
+    head_gradient(first, w->head.w, dlogits, w->head_dist.w ? 0.5 : 1.0, C, r->F);
+    if (w->embed_w) {
+        joint_gradient(r, r->sum, first);
+        first = r->sum;
+    }
     if (w->fc_norm.gamma) {
         double *through = r->tmp; /* (D) */
         memset(through, 0, D * sizeof *through);
@@ -82,15 +129,15 @@ static void seed_gradient(vt_relevance64 *r, const float *dlogits)
         vt_layernorm64_backward(through, first, r->pooled, w->fc_norm.gamma, r->mean, r->rstd, 1, D);
         memcpy(first, through, D * sizeof *first);
     }
-    if (info->pool == VT_POOL_TOKEN) {
+    if (info->pool != VT_POOL_AVG) {
         memcpy(dnorm, first, D * sizeof *dnorm);
-        if (w->head_dist.w)
-            head_gradient(dnorm + D, w->head_dist.w, dlogits, 0.5, C, D);
-    } else {
-        for (size_t t = info->prefix; t < T; t++)
-            for (size_t i = 0; i < D; i++)
-                dnorm[t * D + i] = first[i] / (double)r->P;
+        first += D;
     }
+    if (w->head_dist.w)
+        head_gradient(dnorm + D, w->head_dist.w, dlogits, 0.5, C, D);
+    for (size_t t = info->prefix; info->pool != VT_POOL_TOKEN && t < T; t++)
+        for (size_t i = 0; i < D; i++)
+            dnorm[t * D + i] = first[i] / (double)r->P;
     if (!w->norm.gamma) {
         memcpy(r->g, dnorm, T * D * sizeof *dnorm);
         return;
@@ -105,7 +152,7 @@ void vt_relevance64_seed(vt_relevance64 *r, const int *classes, const float *dlo
     const vt_weights *w = r->weights;
     const size_t T = r->T, D = r->D;
 
-    r->rows = r->info->pool == VT_POOL_AVG ? T : w->head_dist.w ? 2 : 1;
+    r->rows = r->info->pool != VT_POOL_TOKEN ? T : w->head_dist.w ? 2 : 1;
     for (size_t k = 0; k < r->plan.seeds; k++) {
         memset(r->relevance[k], 0, T * D * sizeof(double));
         if (w->head_dist.w) {
@@ -121,25 +168,14 @@ void vt_relevance64_seed(vt_relevance64 *r, const int *classes, const float *dlo
 
 /* ---- one block ---- */
 
-/* Widens w (O, I) and makes the positive sums of its layer for x (rows, I), xw (rows, O). */
-static void load_linear(vt_relevance64 *r, const float *w, const double *x, const double *xw, size_t rows, size_t I,
-                        size_t O)
+/* The same for the three layers in front of the attention, as one of (3D, D). */
+static void load_qkv(vt_relevance64 *r, const float *const w[3], const double *x, const double *xw, size_t rows,
+                     size_t D)
 {
-    vt_widen64(r->w, w, O * I);
-    vt_absolute64(r->w_abs, r->w, O * I);
-    vt_lrp_linear_sum(r->sum, r->x_abs, x, xw, r->w_abs, rows, I, O);
-}
-
-static void linear_relevance(vt_relevance64 *r, double *r_in, const double *r_out, const double *x, size_t rows,
-                             size_t I, size_t O)
-{
-    vt_lrp_linear(r_in, r->s, r->tmp, r_out, r->sum, x, r->x_abs, r->w, r->w_abs, rows, I, O);
-}
-
-/* dx (rows, I) = dout (rows, O) w, with the widened weights. */
-static void linear_gradient(const vt_relevance64 *r, double *dx, const double *dout, size_t rows, size_t I, size_t O)
-{
-    vt_gemm64(dx, I, dout, O, false, r->w, I, false, rows, I, O, 1.0, 0.0);
+    for (size_t k = 0; k < 3; k++)
+        vt_widen64(r->w + k * D * D, w[k], D * D);
+    vt_absolute64(r->w_abs, r->w, 3 * D * D);
+    vt_lrp_linear_sum(r->sum, r->x_abs, x, xw, r->w_abs, rows, D, 3 * D);
 }
 
 static void normalise(vt_relevance64 *r, const double *x, const vt_norm_weights *norm, size_t rows)
@@ -243,8 +279,22 @@ static void heads_down(vt_relevance64 *r, const double *dout, bool below)
     }
 }
 
-static void attention_down(vt_relevance64 *r, const vt_block_weights *w, const vt_kept64 *kept, bool below)
+/* g_wide (T, 3D) from behind the norms of q and k to before them. */
+static void head_norms_gradient(vt_relevance64 *r, const vt_block_weights *w, const vt_kept64 *kept)
 {
+    const double eps = (double)r->info->norm_eps;
+    const size_t T = r->T, D = r->D;
+    double *raw = r->s; /* (T, 3D) */
+
+    vt_affine64(raw, kept->qkv, w->qkv_b, NULL, T, 3 * D);
+    vt_head_norm64_backward(r->g_wide, 3 * D, raw, 3 * D, w->q_norm.gamma, eps, T, D, r->H);
+    vt_head_norm64_backward(r->g_wide + D, 3 * D, raw + D, 3 * D, w->k_norm.gamma, eps, T, D, r->H);
+}
+
+static void attention_down(vt_relevance64 *r, size_t layer, bool below)
+{
+    const vt_block_weights *w = &r->weights->blocks[layer];
+    const vt_kept64 places = vt_relevance64_kept(r, layer), *kept = &places;
     const size_t rows = r->rows, T = r->T, D = r->D;
     double *dout = r->branch; /* (rows, D): free after the sums */
 
@@ -261,13 +311,13 @@ static void attention_down(vt_relevance64 *r, const vt_block_weights *w, const v
         vt_affine64(r->g_tmp, r->g, NULL, w->ls1, rows, D);
         linear_gradient(r, dout, r->g_tmp, rows, D, D);
     }
-    vt_affine64(r->qkv_b, kept->qkv, w->qkv_b, NULL, T, 3 * D);
+    vt_relevance64_qkv(r, layer);
     heads_down(r, dout, below);
     if (!below)
         return;
 
     normalise(r, kept->z_in, &w->norm1, T);
-    load_linear(r, w->qkv_w, r->norm, kept->qkv, T, D, 3 * D);
+    load_qkv(r, w->qkv_w, r->norm, kept->qkv, T, D);
     for (size_t k = 0; k < r->plan.seeds; k++) {
         for (size_t i = 0; i < T * 3 * D; i++)
             r->wide[k][i] *= r->qkv_b[i];
@@ -276,6 +326,8 @@ static void attention_down(vt_relevance64 *r, const vt_block_weights *w, const v
         vt_lrp_clone(r->relevance[k], r->r1[k], r->r2[k], kept->z_in, T * D);
     }
     if (r->plan.gradient) {
+        if (w->q_norm.gamma)
+            head_norms_gradient(r, w, kept);
         linear_gradient(r, r->g_tmp, r->g_wide, T, D, 3 * D);
         vt_layernorm64_backward(r->g, r->g_tmp, kept->z_in, w->norm1.gamma, r->mean, r->rstd, T, D);
     }
@@ -290,7 +342,7 @@ vt_status vt_relevance64_block(vt_relevance64 *r, size_t layer, vt_control *cont
     if (st != VT_OK)
         return st;
     mlp_down(r, w, &kept);
-    attention_down(r, w, &kept, layer > r->plan.lowest || r->plan.below);
+    attention_down(r, layer, layer > r->plan.lowest || r->plan.below);
     return VT_OK;
 }
 

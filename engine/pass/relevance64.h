@@ -3,8 +3,10 @@
  * blocks above is kept. Independent of the float32 trace, since the rules amplify what float32 rounds away.
  *
  * Beyond the reference, by the same rules: a distilled net's two heads get half of the seed each; the mean over the
- * patch tokens shares by their parts of it; LayerScale belongs to its branch; norm_pre and fc_norm let relevance pass,
- * as every norm does. Positions get their share of an embedding only where they were added. */
+ * patch tokens shares by their parts of it; LayerScale belongs to its branch; norm_pre, fc_norm, the norms of q and k and
+ * the division by the norm of a joint space let relevance pass, as every norm does. Positions get their share of an
+ * embedding only where they were added. A gated MLP has no rule, nor has a convolution net in front: no such model may
+ * come here, or not with plan.below. */
 #ifndef VT_PASS_RELEVANCE64_H
 #define VT_PASS_RELEVANCE64_H
 
@@ -18,7 +20,7 @@ enum { VT_RELEVANCE_SEEDS = 2 };
 
 typedef struct vt_relevance64_plan {
     size_t lowest; /* last block that will be looked at */
-    bool below;    /* relevance also at the input of block `lowest` */
+    bool below;    /* relevance also at the input of block `lowest`; not for hybrids, whose stem has no rules */
     bool gradient; /* attention gradients too */
     size_t seeds;  /* 1, or 2: relevance of the second class is subtracted from that of the first */
 } vt_relevance64_plan;
@@ -27,7 +29,9 @@ typedef struct vt_relevance64 {
     const vt_model_info *info;
     const vt_weights *weights;
     vt_relevance64_plan plan;
-    size_t L, T, D, H, d, M, P, K; /* layers, tokens, width, heads, width of a head, MLP width, patches, 3 ph pw */
+    size_t L, T, D, H, d, M, P,
+        K;       /* layers, tokens, width, heads, width of a head, MLP width, patches, values of a patch */
+    size_t F, Q; /* width of what the head reads, and of what is pooled for it */
 
     /* results of the last vt_relevance64_block */
     double *cam;                           /* (H, T, T): relevance of the attention */
@@ -35,14 +39,18 @@ typedef struct vt_relevance64 {
     double *relevance[VT_RELEVANCE_SEEDS]; /* (T, D), per seed: at the block's input, where it was asked for */
 
     /* the forward, for blocks plan.lowest ... L - 1; those below share the place of the lowest. x w^T is without bias. */
-    double *z;                 /* (kept + 1, T, D): input of each block; the last block's output */
-    double *z_mid;             /* (kept, T, D) */
-    double *qkv, *out, *proj;  /* (kept, T, 3D): x w^T; (kept, T, D): heads side by side; (kept, T, D): x w^T */
-    double *fc1, *act, *fc2;   /* (kept, T, M): x w^T; (kept, T, M): after the activation; (kept, T, D): x w^T */
-    double *embed;             /* (P, D): x w^T of the patches */
-    double *z_pre;             /* (T, D): before norm_pre */
-    double *z_norm;            /* (T, D): after the final norm */
-    double *pooled, *features; /* (D), (D): what is read, before and after fc_norm */
+    double *z;     /* (kept + 1, T, D): input of each block; the last block's output */
+    double *z_mid; /* (kept, T, D) */
+    double *qkv, *out,
+        *proj; /* (kept, T, 3D): x w^T, before norms of q and k; (kept, T, D): heads side by side; (kept, T, D): x w^T */
+    double *fc1, *act, *fc2; /* (kept, T, M): x w^T; (kept, T, M): after the activation; (kept, T, D): x w^T */
+    double *embed;           /* (P, D): x w^T of the patches */
+    double *z_pre;           /* (T, D): before norm_pre */
+    double *z_norm;          /* (T, D): after the final norm */
+    double *pooled, *read;   /* (Q), (Q): what is pooled, before and after fc_norm */
+    double *joint;           /* (F): x w^T of the way into the joint space, where there is one */
+    double *features;        /* (F): what the head reads */
+    double joint_scale;      /* 1 / norm of joint */
 
     /* scratch */
     double *w, *w_abs;             /* one matrix of weights, and without signs */
@@ -52,8 +60,9 @@ typedef struct vt_relevance64 {
     double *r1[VT_RELEVANCE_SEEDS], *r2[VT_RELEVANCE_SEEDS], *wide[VT_RELEVANCE_SEEDS]; /* (T, D) twice, (T, max) */
     double *g, *g_tmp, *g_wide;  /* (T, D), (T, D), (T, max(M, 3D)): NULL without gradient */
     double *score, *attn, *pair; /* (T, T) */
-    double *patches, *pixels;    /* (P, K): the input; (2, P, K): scratch of the way to the pixels */
-    size_t rows;                 /* leading rows of relevance and g that can be non-zero */
+    double *patches, *pixels; /* (P, K): the input, or the map of a stem; (2, P, K): scratch of the way to the pixels */
+    double *stem;             /* scratch of a stem's forward; NULL without one */
+    size_t rows;              /* leading rows of relevance and g that can be non-zero */
 } vt_relevance64;
 
 /* What is kept of one block. */
@@ -62,6 +71,7 @@ typedef struct vt_kept64 {
     double *qkv, *out, *proj, *fc1, *act, *fc2;
 } vt_kept64;
 vt_kept64 vt_relevance64_kept(const vt_relevance64 *r, size_t layer);
+void vt_relevance64_qkv(vt_relevance64 *r, size_t layer); /* qkv_b: q, k and v as the scores and the heads read them */
 
 /* Takes all from the arena. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_relevance64_open(vt_relevance64 *r, const vt_model *model, const vt_relevance64_plan *plan,

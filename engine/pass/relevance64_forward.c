@@ -5,6 +5,7 @@
 #include "engine/pass/relevance64.h"
 
 #include "engine/layers/layers64.h"
+#include "engine/pass/stem64.h"
 #include "engine/tensor/gemm.h"
 
 #include <math.h>
@@ -28,10 +29,13 @@ static void place(vt_relevance64 *r, cutter *c)
 {
     const vt_relevance64_plan *plan = &r->plan;
     const size_t T = r->T, D = r->D, M = r->M, td = T * D, tm = T * M, n = r->L - plan->lowest;
-    const size_t width = M > 3 * D ? M : 3 * D, tw = T * width;
+    const size_t width = M > 3 * D ? M : 3 * D, read = r->F > r->Q ? r->F : r->Q;
+    const size_t tw = T * width > read ? T * width : read;
     size_t weights = width * D;
     if (weights < r->K * D)
         weights = r->K * D;
+    if (weights < r->F * D)
+        weights = r->F * D;
 
     r->z = cut(c, (n + 1) * td);
     r->z_mid = cut(c, n * td);
@@ -44,8 +48,10 @@ static void place(vt_relevance64 *r, cutter *c)
     r->embed = cut(c, r->P * D);
     r->z_pre = cut(c, td);
     r->z_norm = cut(c, td);
-    r->pooled = cut(c, D);
-    r->features = cut(c, D);
+    r->pooled = cut(c, r->Q);
+    r->read = cut(c, r->Q);
+    r->joint = cut(c, r->F);
+    r->features = cut(c, r->F);
 
     r->cam = cut(c, r->H * T * T);
     r->dattn = plan->gradient ? cut(c, r->H * T * T) : NULL;
@@ -75,12 +81,15 @@ static void place(vt_relevance64 *r, cutter *c)
     r->attn = cut(c, T * T);
     r->pair = cut(c, T * T);
     r->patches = cut(c, r->P * r->K);
+    if (r->info->stem)
+        r->stem = cut(c, vt_stem64_doubles(r->info->stem, r->info->image_h, r->info->image_w));
     if (plan->below)
         r->pixels = cut(c, 2 * r->P * r->K);
 }
 
 static vt_relevance64 measure(const vt_model_info *info, const vt_relevance64_plan *plan)
 {
+    const size_t stride = info->stem ? info->stem->stride : 1, channels = info->stem ? info->stem->channels : 3;
     return (vt_relevance64){.info = info,
                             .plan = *plan,
                             .L = info->layers,
@@ -90,7 +99,9 @@ static vt_relevance64 measure(const vt_model_info *info, const vt_relevance64_pl
                             .d = info->head_dim,
                             .M = info->mlp_width,
                             .P = info->grid_h * info->grid_w,
-                            .K = 3 * info->patch_h * info->patch_w};
+                            .F = info->features,
+                            .Q = info->pool == VT_POOL_TOKEN_AVG ? 2 * info->width : info->width,
+                            .K = channels * (info->patch_h / stride) * (info->patch_w / stride)};
 }
 
 size_t vt_relevance64_bytes(const vt_model_info *info, const vt_relevance64_plan *plan)
@@ -107,7 +118,8 @@ vt_status vt_relevance64_open(vt_relevance64 *r, const vt_model *model, const vt
     cutter c = {NULL, 0};
     *r = measure(vt_model_get_info(model), plan);
     r->weights = vt_model_weights(model);
-    if (!r->weights->head.w || plan->seeds < 1 || plan->seeds > VT_RELEVANCE_SEEDS || plan->lowest >= r->L)
+    if (!r->weights->head.w || r->info->activation == VT_SWIGLU || (r->info->stem && plan->below) || plan->seeds < 1 ||
+        plan->seeds > VT_RELEVANCE_SEEDS || plan->lowest >= r->L)
         return vt_error_set(err, VT_E_INTERNAL, "", "relevance of %zu classes down to block %zu", plan->seeds,
                             plan->lowest);
     place(r, &c);
@@ -148,19 +160,37 @@ static void linear(vt_relevance64 *r, double *xw, const double *x, const float *
     vt_gemm64(xw, O, x, I, false, r->w, I, true, T, O, I, 1.0, 0.0);
 }
 
-static void embed(vt_relevance64 *r, const float *input)
+/* patches (P, K) of the picture, or of the map that a stem makes of it. */
+static vt_status cut_patches(vt_relevance64 *r, const float *input, vt_control *control, vt_error *err)
 {
     const vt_model_info *info = r->info;
-    const vt_weights *w = r->weights;
-    const size_t D = r->D, ph = info->patch_h, pw = info->patch_w, size = info->image_h * info->image_w;
-    double *all = w->norm_pre.gamma ? r->z_pre : r->z; /* (T, D) */
-    double *rows = all + info->prefix * D;             /* (P, D) */
+    const size_t stride = info->stem ? info->stem->stride : 1, width = info->image_w / stride;
+    const size_t ph = info->patch_h / stride, pw = info->patch_w / stride, size = info->image_h / stride * width;
+    const double *map = NULL; /* (channels, height, width) */
 
+    if (info->stem) {
+        const vt_status st =
+            vt_stem64_forward(&map, r->stem, info->stem, input, info->image_h, info->image_w, control, err);
+        if (st != VT_OK)
+            return st;
+    }
     for (size_t p = 0; p < r->P; p++)
         for (size_t i = 0; i < r->K; i++) {
             const size_t y = p / info->grid_w * ph + i % (ph * pw) / pw, x = p % info->grid_w * pw + i % pw;
-            r->patches[p * r->K + i] = (double)input[i / (ph * pw) * size + y * info->image_w + x];
+            const size_t at = i / (ph * pw) * size + y * width + x;
+            r->patches[p * r->K + i] = map ? map[at] : (double)input[at];
         }
+    return VT_OK;
+}
+
+static void embed(vt_relevance64 *r)
+{
+    const vt_model_info *info = r->info;
+    const vt_weights *w = r->weights;
+    const size_t D = r->D;
+    double *all = w->norm_pre.gamma ? r->z_pre : r->z; /* (T, D) */
+    double *rows = all + info->prefix * D;             /* (P, D) */
+
     linear(r, r->embed, r->patches, w->patch_w, r->P, r->K, D);
     vt_affine64(rows, r->embed, w->patch_b, NULL, r->P, D);
     for (size_t i = 0; i < r->P * D; i++)
@@ -170,6 +200,19 @@ static void embed(vt_relevance64 *r, const float *input)
         all[i] += (double)w->prefix_pos[i];
     if (w->norm_pre.gamma)
         normalise(r, r->z, all, &w->norm_pre, r->T);
+}
+
+void vt_relevance64_qkv(vt_relevance64 *r, size_t layer)
+{
+    const vt_block_weights *w = &r->weights->blocks[layer];
+    const double eps = (double)r->info->norm_eps;
+    const size_t T = r->T, D = r->D;
+
+    vt_affine64(r->qkv_b, vt_relevance64_kept(r, layer).qkv, w->qkv_b, NULL, T, 3 * D);
+    if (!w->q_norm.gamma)
+        return;
+    vt_head_norm64_forward(r->qkv_b, 3 * D, w->q_norm.gamma, w->q_norm.beta, eps, T, D, r->H);
+    vt_head_norm64_forward(r->qkv_b + D, 3 * D, w->k_norm.gamma, w->k_norm.beta, eps, T, D, r->H);
 }
 
 static void attend(vt_relevance64 *r, double *out)
@@ -190,8 +233,10 @@ static void block_forward(vt_relevance64 *r, size_t l)
     const size_t T = r->T, D = r->D, M = r->M;
 
     normalise(r, r->norm, kept.z_in, &w->norm1, T);
-    linear(r, kept.qkv, r->norm, w->qkv_w, T, D, 3 * D);
-    vt_affine64(r->qkv_b, kept.qkv, w->qkv_b, NULL, T, 3 * D);
+    for (size_t k = 0; k < 3; k++)
+        vt_widen64(r->w + k * D * D, w->qkv_w[k], D * D);
+    vt_gemm64(kept.qkv, 3 * D, r->norm, D, false, r->w, D, true, T, 3 * D, D, 1.0, 0.0);
+    vt_relevance64_qkv(r, l);
     attend(r, kept.out);
     linear(r, kept.proj, kept.out, w->proj_w, T, D, D);
     vt_affine64(r->branch, kept.proj, w->proj_b, w->ls1, T, D);
@@ -206,6 +251,18 @@ static void block_forward(vt_relevance64 *r, size_t l)
     vt_add64(kept.z_out, kept.z_mid, r->branch, T * D);
 }
 
+/* features (F): read (D) in the joint space, divided by its norm there. */
+static void join(vt_relevance64 *r)
+{
+    double sum = 0.0;
+    linear(r, r->joint, r->read, r->weights->embed_w, 1, r->Q, r->F);
+    for (size_t i = 0; i < r->F; i++)
+        sum += r->joint[i] * r->joint[i];
+    r->joint_scale = sum > 0.0 ? 1.0 / sqrt(sum) : 0.0;
+    for (size_t i = 0; i < r->F; i++)
+        r->features[i] = r->joint[i] * r->joint_scale;
+}
+
 static void readout(vt_relevance64 *r)
 {
     const vt_weights *w = r->weights;
@@ -216,23 +273,35 @@ static void readout(vt_relevance64 *r)
         normalise(r, r->z_norm, z, &w->norm, r->T);
     else
         memcpy(r->z_norm, z, r->T * D * sizeof *z);
-    for (size_t i = 0; i < D; i++) {
+    double *pooled = r->pooled;
+    if (r->info->pool != VT_POOL_AVG) {
+        memcpy(pooled, r->z_norm, D * sizeof *pooled);
+        pooled += D;
+    }
+    for (size_t i = 0; r->info->pool != VT_POOL_TOKEN && i < D; i++) {
         double sum = 0.0;
         for (size_t t = r->info->prefix; t < r->T; t++)
             sum += r->z_norm[t * D + i];
-        r->pooled[i] = r->info->pool == VT_POOL_TOKEN ? r->z_norm[i] : sum / (double)r->P;
+        pooled[i] = sum / (double)r->P;
     }
     if (w->fc_norm.gamma)
-        normalise(r, r->features, r->pooled, &w->fc_norm, 1);
+        normalise(r, r->read, r->pooled, &w->fc_norm, 1);
     else
-        memcpy(r->features, r->pooled, D * sizeof *r->pooled);
+        memcpy(r->read, r->pooled, r->Q * sizeof *r->pooled);
+    if (w->embed_w)
+        join(r);
+    else
+        memcpy(r->features, r->read, r->F * sizeof *r->read);
 }
 
 vt_status vt_relevance64_forward(vt_relevance64 *r, const float *input, vt_control *control, vt_error *err)
 {
-    embed(r, input);
+    vt_status st = cut_patches(r, input, control, err);
+    if (st != VT_OK)
+        return st;
+    embed(r);
     for (size_t l = 0; l < r->L; l++) {
-        const vt_status st = vt_control_check(control, err);
+        st = vt_control_check(control, err);
         if (st != VT_OK)
             return st;
         block_forward(r, l);

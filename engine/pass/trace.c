@@ -11,29 +11,42 @@
 typedef enum trace_size {
     SIZE_TD,
     SIZE_T3D,
+    SIZE_T2D,
     SIZE_HTT,
+    SIZE_TT,
     SIZE_TM,
     SIZE_T,
-    SIZE_D,
-    SIZE_2D,
+    SIZE_FEATURES,
+    SIZE_POOLED,
+    SIZE_READ,
     SIZE_ONE,
     SIZE_C,
     SIZE_INPUT,
-    SIZE_PATCHES
+    SIZE_PATCHES,
+    SIZE_STEM
 } trace_size;
 
 typedef enum trace_when {
     WHEN_ALWAYS,   /* kept if asked for, else one layer of scratch */
     WHEN_BACKWARD, /* the same, but only in a trace that a backward will run on */
-    WHEN_ASKED,    /* kept if asked for, else absent */
-    WHEN_NORM_PRE  /* only for models with a norm before the first block */
+    WHEN_ASKED     /* kept if asked for or read by a backward, else absent */
 } trace_when;
+
+/* In which models there is such a quantity at all. */
+typedef enum trace_part {
+    IN_ALL,
+    IN_NORM_PRE, /* with a norm before the first block */
+    IN_GATED,    /* with a gated MLP */
+    IN_QK_NORM,  /* with norms of q and k */
+    IN_HYBRID    /* with a stem */
+} trace_part;
 
 typedef struct trace_row {
     size_t base, step; /* offsets into vt_trace; step SIZE_MAX = not per layer */
     trace_size size;
     size_t extra_levels; /* 1: levels 0 ... L */
     trace_when when;
+    trace_part part;
     uint32_t kept_for;   /* needs that keep every layer */
     bool backward_reads; /* kept when there will be a backward */
 } trace_row;
@@ -42,42 +55,67 @@ typedef struct trace_row {
 #define SINGLE(name) offsetof(vt_trace, name), SIZE_MAX
 
 static const trace_row rows[] = {
-    {PER_LAYER(z), SIZE_TD, 1, WHEN_ALWAYS, VT_NEEDS_RESIDUAL, true},
-    {PER_LAYER(z_mid), SIZE_TD, 0, WHEN_ALWAYS, VT_NEEDS_RESIDUAL, true},
-    {PER_LAYER(qkv), SIZE_T3D, 0, WHEN_ALWAYS, VT_NEEDS_QK | VT_NEEDS_V, true},
-    {PER_LAYER(attn), SIZE_HTT, 0, WHEN_ALWAYS, VT_NEEDS_ATTN, true},
-    {PER_LAYER(mlp_in), SIZE_TM, 0, WHEN_ALWAYS, 0, true},
-    {PER_LAYER(attn_grad), SIZE_HTT, 0, WHEN_ASKED, VT_NEEDS_ATTN_GRAD, false},
-    {PER_LAYER(score_grad), SIZE_HTT, 0, WHEN_BACKWARD, VT_NEEDS_SCORE_GRAD, false},
-    {PER_LAYER(block_grad), SIZE_TD, 1, WHEN_ASKED, VT_NEEDS_BLOCK_GRAD, false},
-    {PER_LAYER(norm1_grad), SIZE_TD, 0, WHEN_ASKED, VT_NEEDS_NORM_GRAD, false},
-    {PER_LAYER(norm2_grad), SIZE_TD, 0, WHEN_ASKED, VT_NEEDS_NORM_GRAD, false},
-    {SINGLE(input_grad), SIZE_INPUT, 0, WHEN_ASKED, VT_NEEDS_INPUT_GRAD, false},
-    {SINGLE(z_pre), SIZE_TD, 0, WHEN_NORM_PRE, 0, false},
-    {SINGLE(pre_mean), SIZE_T, 0, WHEN_NORM_PRE, 0, false},
-    {SINGLE(pre_rstd), SIZE_T, 0, WHEN_NORM_PRE, 0, false},
-    {SINGLE(norm_mean), SIZE_T, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(norm_rstd), SIZE_T, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(z_norm), SIZE_TD, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(features), SIZE_D, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(features_in), SIZE_D, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(fc_mean), SIZE_ONE, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(fc_rstd), SIZE_ONE, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(logits), SIZE_C, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(token_norms), SIZE_T, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(s_norm), SIZE_TD, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(s_out), SIZE_TD, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(s_mlp), SIZE_TM, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(s_patches), SIZE_PATCHES, 0, WHEN_ALWAYS, 0, false},
-    {SINGLE(g_z), SIZE_TD, 0, WHEN_BACKWARD, 0, false},
-    {SINGLE(g_tmp), SIZE_TD, 0, WHEN_BACKWARD, 0, false},
-    {SINGLE(g_out), SIZE_TD, 0, WHEN_BACKWARD, 0, false},
-    {SINGLE(g_qkv), SIZE_T3D, 0, WHEN_BACKWARD, 0, false},
-    {SINGLE(g_mlp), SIZE_TM, 0, WHEN_BACKWARD, 0, false},
-    {SINGLE(g_features), SIZE_2D, 0, WHEN_BACKWARD, 0, false},
+    {PER_LAYER(z), SIZE_TD, 1, WHEN_ALWAYS, IN_ALL, VT_NEEDS_RESIDUAL, true},
+    {PER_LAYER(z_mid), SIZE_TD, 0, WHEN_ALWAYS, IN_ALL, VT_NEEDS_RESIDUAL, true},
+    {PER_LAYER(qkv), SIZE_T3D, 0, WHEN_ALWAYS, IN_ALL, VT_NEEDS_QK | VT_NEEDS_V, true},
+    {PER_LAYER(qk_raw), SIZE_T2D, 0, WHEN_ASKED, IN_QK_NORM, 0, true},
+    {PER_LAYER(attn), SIZE_HTT, 0, WHEN_ALWAYS, IN_ALL, VT_NEEDS_ATTN, true},
+    {PER_LAYER(attn_mean), SIZE_TT, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_ATTN_MEAN, false},
+    {PER_LAYER(attn_max), SIZE_TT, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_ATTN_MAX, false},
+    {PER_LAYER(attn_min), SIZE_TT, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_ATTN_MIN, false},
+    {PER_LAYER(mlp_in), SIZE_TM, 0, WHEN_ALWAYS, IN_ALL, 0, true},
+    {PER_LAYER(gate_in), SIZE_TM, 0, WHEN_ALWAYS, IN_GATED, 0, true},
+    {PER_LAYER(attn_grad), SIZE_HTT, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_ATTN_GRAD, false},
+    {PER_LAYER(score_grad), SIZE_HTT, 0, WHEN_BACKWARD, IN_ALL, VT_NEEDS_SCORE_GRAD, false},
+    {PER_LAYER(block_grad), SIZE_TD, 1, WHEN_ASKED, IN_ALL, VT_NEEDS_BLOCK_GRAD, false},
+    {PER_LAYER(norm1_grad), SIZE_TD, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_NORM_GRAD, false},
+    {PER_LAYER(norm2_grad), SIZE_TD, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_NORM_GRAD, false},
+    {SINGLE(input_grad), SIZE_INPUT, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_INPUT_GRAD, false},
+    {SINGLE(z_pre), SIZE_TD, 0, WHEN_ALWAYS, IN_NORM_PRE, 0, false},
+    {SINGLE(pre_mean), SIZE_T, 0, WHEN_ALWAYS, IN_NORM_PRE, 0, false},
+    {SINGLE(pre_rstd), SIZE_T, 0, WHEN_ALWAYS, IN_NORM_PRE, 0, false},
+    {SINGLE(norm_mean), SIZE_T, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(norm_rstd), SIZE_T, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(z_norm), SIZE_TD, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(features), SIZE_FEATURES, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(features_in), SIZE_POOLED, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(fc_mean), SIZE_ONE, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(fc_rstd), SIZE_ONE, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(joint_scale), SIZE_ONE, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(logits), SIZE_C, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(token_norms), SIZE_T, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(s_norm), SIZE_TD, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(s_out), SIZE_TD, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(s_mlp), SIZE_TM, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(s_patches), SIZE_PATCHES, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(g_z), SIZE_TD, 0, WHEN_BACKWARD, IN_ALL, 0, false},
+    {SINGLE(g_tmp), SIZE_TD, 0, WHEN_BACKWARD, IN_ALL, 0, false},
+    {SINGLE(g_out), SIZE_TD, 0, WHEN_BACKWARD, IN_ALL, 0, false},
+    {SINGLE(g_qkv), SIZE_T3D, 0, WHEN_BACKWARD, IN_ALL, 0, false},
+    {SINGLE(g_mlp), SIZE_TM, 0, WHEN_BACKWARD, IN_ALL, 0, false},
+    {SINGLE(g_gate), SIZE_TM, 0, WHEN_BACKWARD, IN_GATED, 0, false},
+    {SINGLE(g_features), SIZE_READ, 0, WHEN_BACKWARD, IN_ALL, 0, false},
+    {SINGLE(stem_memory), SIZE_STEM, 0, WHEN_ALWAYS, IN_HYBRID, 0, false},
+    {SINGLE(stem_input), SIZE_INPUT, 0, WHEN_ASKED, IN_HYBRID, VT_NEEDS_INPUT_GRAD, false},
 };
 
-static size_t floats_of(const vt_model_info *info, trace_size size, size_t images)
+static size_t pooled_width(const vt_model_info *info)
+{
+    return info->pool == VT_POOL_TOKEN_AVG ? 2 * info->width : info->width;
+}
+
+/* Of what the patch embedding reads: the picture, or the map of a stem. */
+static size_t channels_of(const vt_model_info *info)
+{
+    return info->stem ? info->stem->channels : 3;
+}
+
+static size_t stride_of(const vt_model_info *info)
+{
+    return info->stem ? info->stem->stride : 1;
+}
+
+static size_t floats_of(const vt_model_info *info, trace_size size, uint32_t needs, size_t images)
 {
     const size_t T = info->tokens, D = info->width;
     switch (size) {
@@ -85,24 +123,32 @@ static size_t floats_of(const vt_model_info *info, trace_size size, size_t image
         return images * T * D;
     case SIZE_T3D:
         return images * T * 3 * D;
+    case SIZE_T2D:
+        return images * T * 2 * D;
     case SIZE_HTT:
         return images * info->heads * T * T;
+    case SIZE_TT:
+        return images * T * T;
     case SIZE_TM:
         return images * T * info->mlp_width;
     case SIZE_T:
         return images * T;
-    case SIZE_D:
-        return images * D;
-    case SIZE_2D:
-        return images * 2 * D;
+    case SIZE_FEATURES:
+        return images * info->features;
+    case SIZE_POOLED:
+        return images * pooled_width(info);
+    case SIZE_READ:
+        return images * 2 * (info->features > pooled_width(info) ? info->features : pooled_width(info));
     case SIZE_ONE:
         return images;
     case SIZE_C:
         return images * info->classes;
     case SIZE_INPUT:
         return images * 3 * info->image_h * info->image_w;
-    case SIZE_PATCHES: /* one picture at a time */
-        return 3 * info->image_h * info->image_w;
+    case SIZE_PATCHES: /* one picture at a time, as in the stem */
+        return channels_of(info) * (info->image_h / stride_of(info)) * (info->image_w / stride_of(info));
+    case SIZE_STEM:
+        return info->stem ? vt_stem_floats(info->stem, info->image_h, info->image_w, needs & VT_NEEDS_INPUT_GRAD) : 0;
     }
     return 0;
 }
@@ -112,10 +158,33 @@ static bool has_backward(uint32_t needs)
     return (needs & (VT_NEEDS_BACKWARD | VT_NEEDS_RELPROP)) != 0;
 }
 
-/* Levels that a row occupies for these needs, 0 = absent; *step says whether they are kept apart. */
+/* norm_pre: whether the model has one, which its info does not say. */
+static bool is_there(trace_part part, const vt_model_info *info, bool norm_pre)
+{
+    switch (part) {
+    case IN_ALL:
+        return true;
+    case IN_NORM_PRE:
+        return norm_pre;
+    case IN_GATED:
+        return info->activation == VT_SWIGLU;
+    case IN_QK_NORM:
+        return info->has_qk_norm;
+    case IN_HYBRID:
+        return info->stem != NULL;
+    }
+    return false;
+}
+
+/* Levels that a row occupies for these needs, 0 = absent; *kept says whether they are kept apart. */
 static size_t levels_of(const trace_row *row, const vt_model_info *info, uint32_t needs, bool norm_pre, bool *kept)
 {
     const bool backward = has_backward(needs);
+    *kept = false;
+    if (!is_there(row->part, info, norm_pre))
+        return 0;
+    if (row->size == SIZE_TT && (backward || (needs & VT_NEEDS_ATTN)))
+        return 0; /* made from the heads, which are kept */
     *kept = row->step != SIZE_MAX && ((needs & row->kept_for) != 0 || (row->backward_reads && backward));
     if (*kept)
         return info->layers + row->extra_levels;
@@ -126,8 +195,6 @@ static size_t levels_of(const trace_row *row, const vt_model_info *info, uint32_
         return backward ? 1 : 0;
     case WHEN_ASKED:
         return row->step == SIZE_MAX && (needs & row->kept_for) != 0 ? 1 : 0;
-    case WHEN_NORM_PRE:
-        return norm_pre ? 1 : 0;
     }
     return 0;
 }
@@ -139,7 +206,8 @@ size_t vt_trace_bytes(const vt_model_info *info, uint32_t needs, size_t images)
     size_t bytes = 4 * (images * info->layers * info->tokens * sizeof(float) + BLOCK_SLACK);
     for (size_t k = 0; k < VT_COUNT(rows); k++) {
         bool kept;
-        bytes += levels_of(&rows[k], info, needs, true, &kept) * floats_of(info, rows[k].size, images) * sizeof(float) +
+        bytes += levels_of(&rows[k], info, needs, true, &kept) * floats_of(info, rows[k].size, needs, images) *
+                     sizeof(float) +
                  BLOCK_SLACK;
     }
     return bytes;
@@ -166,11 +234,19 @@ vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t n
     trace->M = info->mlp_width;
     trace->C = info->classes;
     trace->P = info->grid_h * info->grid_w;
+    trace->F = info->features;
+    trace->pooled = pooled_width(info);
+    if (!weights->embed_w && trace->pooled != trace->F)
+        return vt_error_set(err, VT_E_INTERNAL, "", "%zu values are pooled for a head that reads %zu", trace->pooled,
+                            trace->F);
+    trace->channels = channels_of(info);
+    trace->kernel_h = info->patch_h / stride_of(info);
+    trace->kernel_w = info->patch_w / stride_of(info);
 
     for (size_t k = 0; k < VT_COUNT(rows); k++) {
         bool kept;
         const size_t levels = levels_of(&rows[k], info, needs, weights->norm_pre.gamma != NULL, &kept);
-        const size_t floats = floats_of(info, rows[k].size, images);
+        const size_t floats = floats_of(info, rows[k].size, needs, images);
         if (levels == 0)
             continue;
         float *block = vt_arena_alloc(arena, levels * floats, sizeof *block);
@@ -186,6 +262,9 @@ vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t n
     for (size_t k = 0; k < VT_COUNT(stats); k++)
         if (!(*stats[k] = vt_arena_alloc(arena, images * trace->L * trace->T, sizeof(float))))
             return vt_error_set(err, VT_E_NOMEM, "", "no memory for the norms of %zu layers", info->layers);
+    if (info->stem)
+        vt_stem_place(&trace->stem, info->stem, info->image_h, info->image_w, needs & VT_NEEDS_INPUT_GRAD,
+                      trace->stem_memory);
     return VT_OK;
 }
 
@@ -203,6 +282,33 @@ void vt_trace_use(vt_trace *trace, size_t images)
 const float *vt_trace_attn(const vt_trace *trace, size_t layer)
 {
     return trace->attn_step && layer < trace->L ? trace->attn + layer * trace->attn_step : NULL;
+}
+
+uint32_t vt_needs_fused(vt_fusion fusion)
+{
+    return fusion == VT_FUSE_MAX ? VT_NEEDS_ATTN_MAX : fusion == VT_FUSE_MIN ? VT_NEEDS_ATTN_MIN : VT_NEEDS_ATTN_MEAN;
+}
+
+bool vt_trace_fused_attn(const vt_trace *trace, size_t layer, vt_fusion fusion, float *out)
+{
+    const float *heads = vt_trace_attn(trace, layer);
+    const size_t n = trace->T * trace->T;
+    const float *kept = trace->attn_mean;
+    size_t step = trace->attn_mean_step;
+    if (fusion == VT_FUSE_MAX) {
+        kept = trace->attn_max;
+        step = trace->attn_max_step;
+    } else if (fusion == VT_FUSE_MIN) {
+        kept = trace->attn_min;
+        step = trace->attn_min_step;
+    }
+    if (heads)
+        vt_fuse_heads(out, heads, fusion, trace->H, n);
+    else if (kept && layer < trace->L)
+        memcpy(out, kept + layer * step, n * sizeof *out);
+    else
+        return false;
+    return true;
 }
 
 const float *vt_trace_qkv(const vt_trace *trace, size_t layer)

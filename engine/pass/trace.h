@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 #include "engine/model/model.h"
+#include "engine/pass/fusion.h"
+#include "engine/pass/stem.h"
 #include "vitral/arena.h"
 #include "vitral/control.h"
 #include "vitral/explain.h"
@@ -17,8 +19,9 @@
 /* How a backward passes through the layers that are not linear. */
 typedef enum vt_rule {
     VT_RULE_GRADIENT,
-    VT_RULE_ATTNLRP, /* Achtibat et al. 2024: sigma of LayerNorm constant, f(x) / x for the activation, q and k by 1/4, v by 1/2 */
-    VT_RULE_CP /* the same, but nothing through q and k, and v whole */
+    VT_RULE_ATTNLRP, /* Achtibat et al. 2024: sigma of LayerNorm constant, f(x) / x for the activation, q and k by 1/4, v by
+                        1/2, both factors of a gated MLP by 1/2; the norm of a vector of the joint space constant too */
+    VT_RULE_CP       /* the same, but nothing through q and k and gates, and v and what is gated whole */
 } vt_rule;
 
 typedef struct vt_trace {
@@ -28,6 +31,9 @@ typedef struct vt_trace {
     bool keeps_backward;           /* all that a backward needs was kept */
     size_t N, opened;              /* pictures that go through together, and that there is room for */
     size_t L, T, D, H, d, M, C, P; /* layers, tokens, width, heads, width of a head, MLP width, classes, patches */
+    size_t F, pooled;              /* width of what the head reads, and of what was pooled for it */
+
+    size_t channels, kernel_h, kernel_w; /* of the patch embedding: over the picture, or over the map of a stem */
 
     /* per layer: base + l * step floats; step 0 = one scratch for all layers, nothing kept */
     float *z;
@@ -36,11 +42,17 @@ typedef struct vt_trace {
     size_t z_mid_step;                                        /* (L, N, T, D): after the attention half */
     float *norm1_mean, *norm1_rstd, *norm2_mean, *norm2_rstd; /* (L, N, T) */
     float *qkv;
-    size_t qkv_step; /* (L, N, T, 3D) */
+    size_t qkv_step; /* (L, N, T, 3D): q and k as they meet in the score */
+    float *qk_raw;
+    size_t qk_raw_step; /* (L, N, T, 2D): q | k before norms of their own, for a backward; NULL where there are none */
     float *attn;
-    size_t attn_step; /* (L, N, H, T, T) */
+    size_t attn_step;                       /* (L, N, H, T, T) */
+    float *attn_mean, *attn_max, *attn_min; /* (L, N, T, T): of the heads; NULL where not asked for, or attn is kept */
+    size_t attn_mean_step, attn_max_step, attn_min_step;
     float *mlp_in;
-    size_t mlp_in_step; /* (L, N, T, M): pre-activation */
+    size_t mlp_in_step; /* (L, N, T, M): pre-activation; in a gated MLP what the gate is multiplied with */
+    float *gate_in;
+    size_t gate_in_step; /* (L, N, T, M): the gate's pre-activation; NULL in an MLP without a gate */
     float *attn_grad;
     size_t attn_grad_step; /* (L, N, H, T, T): dy/dA */
     float *score_grad;
@@ -56,15 +68,23 @@ typedef struct vt_trace {
     float *z_pre, *pre_mean, *pre_rstd; /* (N, T, D), (N, T), (N, T): before norm_pre; NULL where the model has none */
     float *norm_mean, *norm_rstd;       /* (N, T): final norm */
     float *z_norm;   /* (N, T, D): after the final norm (the last block's output where there is none) */
-    float *features; /* (N, D): what the head reads */
-    float *features_in, *fc_mean, *fc_rstd; /* (N, D), (N), (N): before fc_norm */
+    float *features; /* (N, F): what the head reads */
+    float *features_in, *fc_mean, *fc_rstd; /* (N, pooled), (N), (N): before fc_norm */
+    float *joint_scale;                     /* (N): 1 / norm of the vector in the joint space */
     float *logits;                          /* (N, C) */
     float *token_norms;                     /* (N, T): euclidean norm of each token at the input of the last block */
 
     /* scratch of the passes; g_*: NULL without backward */
-    float *s_norm, *s_out, *s_mlp, *s_patches; /* (N, T, D), (N, T, D), (N, T, M), (P, 3 * ph * pw) */
+    float *s_norm, *s_out, *s_mlp, *s_patches; /* (N, T, D), (N, T, D), (N, T, M), (P, channels * kernel) */
     float *g_z, *g_tmp, *g_out;                /* (N, T, D) */
-    float *g_qkv, *g_mlp, *g_features;         /* (N, T, 3D), (N, T, M), (2, N, D) */
+    float *g_qkv, *g_mlp, *g_gate;             /* (N, T, 3D), (N, T, M), (N, T, M): NULL without a gate */
+    float *g_features;                         /* (2, N, the larger of F and pooled) */
+
+    /* hybrids; absent without a stem */
+    float *stem_memory, *stem_input; /* of `stem`; (N, 3, image_h, image_w): the pictures again, for dy/d(input) */
+    vt_stem_pass stem;
+    size_t
+        stem_holds; /* picture whose way through the stem is there: the others go through it again before they go back */
 } vt_trace;
 
 /* Takes all buffers from the arena. needs: VT_NEEDS_*; images: how many pictures go through together. VT_E_NOMEM. */
@@ -91,7 +111,8 @@ VT_MUST_USE vt_status vt_relprop(const vt_trace *trace, const float *dlogits, vt
 
 /* What the class scores would be if they were read after block `level - 1` (level 1 ... L), by the model's own final norm and
  * head: dscore/dz (T, D) there, for one picture. mean: the readout is the mean of all tokens, then the norm; else the
- * norm, then the class token. *rows: how many leading rows can be non-zero. Needs VT_NEEDS_RESIDUAL. LeGrad, methods.md 6d. */
+ * norm, then the class token. A head that reads class token and mean side by side gets the mean in both places, or the
+ * class token in its own and nothing in the other. *rows: how many leading rows can be non-zero. Needs VT_NEEDS_RESIDUAL. LeGrad, methods.md 6d. */
 VT_MUST_USE vt_status vt_early_readout_backward(const vt_trace *trace, size_t level, bool mean, const float *dlogits,
                                                 float *dz, size_t *rows, vt_arena *arena, vt_error *err);
 
@@ -102,6 +123,11 @@ VT_MUST_USE vt_status vt_block_backward(const vt_trace *trace, size_t layer, con
 /* Output (T, D) of norm1 (which = 1) or norm2 (2) of a block, made again from what was kept; for traces made with
  * VT_NEEDS_NORM_GRAD or VT_NEEDS_RESIDUAL. */
 void vt_trace_norm_output(const vt_trace *trace, size_t layer, int which, float *out);
+
+/* out (T, T): the heads of a layer's attention as one matrix, of the first picture. False when the trace was made neither
+ * for that (VT_NEEDS_ATTN_MEAN, _MAX, _MIN) nor for the attention of every head. */
+bool vt_trace_fused_attn(const vt_trace *trace, size_t layer, vt_fusion fusion, float *out);
+uint32_t vt_needs_fused(vt_fusion fusion); /* the need that keeps it */
 
 /* Accessors for the methods, of the first picture; NULL when the trace was not made for it. */
 const float *vt_trace_attn(const vt_trace *trace, size_t layer);                 /* (H, T, T) */

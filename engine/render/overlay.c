@@ -154,7 +154,7 @@ static vt_status prepare(canvas *c, const float *values, size_t h, size_t w, boo
 /* The files come to lie above the canvas in the arena, which therefore stays: see vt_render_bytes. */
 vt_status vt_render_map(vt_bytes *overlay, vt_bytes *heatmap, const float *values, size_t h, size_t w, bool is_signed,
                         const vt_image *image, const uint8_t *rgb8, const vt_transform *transform,
-                        const vt_render_options *options, vt_arena *arena, vt_error *err)
+                        const vt_render_options *options, vt_arena *arena, vt_control *control, vt_error *err)
 {
     if (!(options->alpha >= 0.0 && options->alpha <= 1.0)) {
         vt_error_set(err, VT_E_INVALID, "alpha", "alpha %g is not an opacity", options->alpha);
@@ -170,9 +170,9 @@ vt_status vt_render_map(vt_bytes *overlay, vt_bytes *heatmap, const float *value
     vt_bytes over = {NULL, 0}, heat = {NULL, 0};
     vt_status st = prepare(&c, values, h, w, is_signed, image, rgb8, transform, options, arena, err);
     if (st == VT_OK && overlay)
-        st = vt_png_write(&over, x.pixels, y.pixels, 3, overlay_row, &c, arena, err);
+        st = vt_png_write(&over, x.pixels, y.pixels, 3, overlay_row, &c, arena, control, err);
     if (st == VT_OK && heatmap)
-        st = vt_png_write(&heat, x.pixels, y.pixels, 4, heatmap_row, &c, arena, err);
+        st = vt_png_write(&heat, x.pixels, y.pixels, 4, heatmap_row, &c, arena, control, err);
     if (st != VT_OK) {
         vt_arena_rewind(arena, start);
         return st;

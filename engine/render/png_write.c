@@ -26,6 +26,9 @@ typedef struct writer {
     int channels;
     void (*fill)(void *host, size_t y, uint8_t *row);
     void *host;
+    vt_control *control;
+    vt_error *err;
+    vt_status stopped; /* by the control */
     bool no_memory;
     char message[128];
 } writer;
@@ -101,6 +104,8 @@ static bool encode(writer *w)
     }
     png_write_info(w->png, w->info);
     for (size_t y = 0; y < w->height; y++) {
+        if ((w->stopped = vt_control_check(w->control, w->err)) != VT_OK)
+            return false;
         w->fill(w->host, y, w->row);
         png_write_row(w->png, w->row);
     }
@@ -121,7 +126,8 @@ static size_t file_bound(size_t width, size_t height, int channels)
 }
 
 vt_status vt_png_write(vt_bytes *out, size_t width, size_t height, int channels,
-                       void (*fill)(void *host, size_t y, uint8_t *row), void *host, vt_arena *arena, vt_error *err)
+                       void (*fill)(void *host, size_t y, uint8_t *row), void *host, vt_arena *arena,
+                       vt_control *control, vt_error *err)
 {
     if ((channels != 1 && channels != 3 && channels != 4) || width == 0 || height == 0 || width > PNG_UINT_31_MAX ||
         height > PNG_UINT_31_MAX)
@@ -144,9 +150,13 @@ vt_status vt_png_write(vt_bytes *out, size_t width, size_t height, int channels,
                 .height = height,
                 .channels = channels,
                 .fill = fill,
-                .host = host};
+                .host = host,
+                .control = control,
+                .err = err};
     if (!encode(&w)) {
         vt_arena_rewind(arena, start);
+        if (w.stopped != VT_OK)
+            return w.stopped;
         if (w.no_memory)
             return vt_error_set(err, VT_E_NOMEM, "", "no memory for a PNG of %zu x %zu pixels", width, height);
         return vt_error_set(err, VT_E_INTERNAL, "", "libpng could not write a picture: %s", w.message);

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FULL_NAME = 128 };
-
 bool vt_request_measures(const vt_request *rq, size_t k)
 {
     const vt_metric *metric = vt_metric_at(k);
@@ -44,13 +42,13 @@ void vt_request_metrics_close(vt_request *rq)
 
 static vt_status unknown(const char *name, vt_error *err)
 {
-    char buf[VT_QUOTE_SIZE], full[FULL_NAME], nearest[FULL_NAME] = "", all[VT_ERROR_ALLOWED];
+    char buf[VT_QUOTE_SIZE], full[VT_ERROR_PARAM], nearest[VT_ERROR_PARAM] = "", all[VT_ERROR_ALLOWED];
     size_t best = SIZE_MAX, used = 0;
     all[0] = '\0';
     for (size_t k = 0; k < vt_metric_count(); k++) {
         const vt_metric *metric = vt_metric_at(k);
         for (size_t i = 0; i < metric->params_count; i++) {
-            snprintf(full, sizeof full, "%s.%s", metric->name, metric->params[i].name);
+            vt_metric_param_name(full, sizeof full, metric, &metric->params[i]);
             const size_t distance = vt_name_distance(name, full);
             if (distance < best) {
                 best = distance;
@@ -95,12 +93,12 @@ vt_status vt_request_metric_pair(vt_request *rq, const vt_pair *pair, bool metri
 
 void vt_request_metrics_format(const vt_request *rq, FILE *out)
 {
-    char value[VT_TEXT_MAX * 2];
+    char value[VT_TEXT_MAX * 2], name[VT_ERROR_PARAM];
     for (size_t k = 0; k < vt_metric_count(); k++) {
         const vt_metric *metric = vt_metric_at(k);
         for (size_t i = 0; i < metric->params_count && vt_request_measures(rq, k); i++) {
             vt_param_format(&metric->params[i], rq->metric_params[k], value, sizeof value);
-            fprintf(out, "%s.%s=%s\n", metric->name, metric->params[i].name, value);
+            fprintf(out, "%s=%s\n", vt_metric_param_name(name, sizeof name, metric, &metric->params[i]), value);
         }
     }
 }

@@ -80,7 +80,7 @@ vt_status vt_draw_maps(vt_output *out, const vt_request *rq, const vt_image *ima
         if (st == VT_OK)
             st = vt_render_map(drawn & VT_OUTPUT_OVERLAY ? &map->overlay : NULL,
                                drawn & VT_OUTPUT_HEATMAP ? &map->heatmap : NULL, map->values, map->h, map->w,
-                               map->is_signed, image, rgb8, transform, &render, arena, err);
+                               map->is_signed, image, rgb8, transform, &render, arena, control, err);
         if (st != VT_OK)
             return st;
         vt_control_progress(control, "render", m + 1, out->count);

@@ -25,7 +25,7 @@ size_t vt_field_inside(const vt_mask *mask, const vt_transform *view)
     size_t inside = 0;
     for (size_t y = view->visible_y; y < view->visible_y + view->visible_h; y++)
         for (size_t x = view->visible_x; x < view->visible_x + view->visible_w; x++)
-            inside += mask->labels[y * mask->width + x] != 0;
+            inside += vt_mask_label(mask, x, y) != 0;
     return inside;
 }
 
@@ -45,8 +45,9 @@ vt_status vt_field_open(vt_field *out, const vt_map *map, const vt_scene *scene,
     vt_axis_plan(&e->x, &e->y, map->h, map->w, scene->image, view, VT_SIZE_ORIGINAL);
     *out = (vt_field){.width = e->x.count,
                       .height = e->y.count,
-                      .labels = mask->labels + view->visible_y * mask->width + view->visible_x,
-                      .stride = mask->width,
+                      .mask = mask,
+                      .mask_x = view->visible_x,
+                      .mask_y = view->visible_y,
                       .inside = inside,
                       .row = enlarged_row,
                       .host = e};

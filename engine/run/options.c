@@ -94,6 +94,19 @@ static const vt_param rows[] = {
      .flags = VT_PARAM_PREDICT | VT_PARAM_OPEN,
      AT(fit),
      .choices = fit_names},
+    {.name = "image_size",
+     .help = "pixels of the model's input, N or HxW (height x width), each a multiple of the patch: positions are "
+             "interpolated as the model's own library does it; by default the size the model was opened with",
+     .type = VT_TEXT,
+     .flags = VT_PARAM_PREDICT | VT_PARAM_OPEN,
+     AT(image_size)},
+    {.name = "texts",
+     .help = "for CLIP models: the classes, 1 to 64 texts separated by |; each is used as it is given, in small "
+             "letters and "
+             "with no template around it (HTML escapes and broken encodings are not mended)",
+     .type = VT_TEXT,
+     .flags = VT_PARAM_PREDICT | VT_PARAM_OPEN,
+     AT(texts)},
     {.name = "exif",
      .help = "apply the orientation stored in the picture, or ignore it",
      .type = VT_ENUM,

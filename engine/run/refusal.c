@@ -4,6 +4,7 @@
 
 #include "vitral/text.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,7 +221,30 @@ vt_status vt_refuse_maps(const vt_request *rq, vt_error *err)
     return VT_E_INVALID;
 }
 
-vt_status vt_refuse_cost(const vt_request *rq, vt_error *err)
+vt_status vt_refuse_no_class(const vt_model_info *info, const char *param, const char *wanted, vt_error *err)
+{
+    vt_error_set(err, VT_E_UNSUPPORTED, param, "%s, and %s", wanted,
+                 info->has_texts ? "the classes of this model are texts, of which the request gives none: give it texts"
+                                 : "this model has no head");
+    if (!info->has_texts && info->why_no_texts && *info->why_no_texts)
+        vt_error_set(err, VT_E_UNSUPPORTED, param, "%s, and the classes of this model would be texts, but %s", wanted,
+                     info->why_no_texts);
+    if (info->has_texts)
+        vt_error_allow(err, "texts=...|... with it");
+    else if (strcmp(param, "method") == 0)
+        vt_allow_methods(err, VT_YIELDS_CLASS_SPECIFIC);
+    else
+        vt_error_allow(err, strcmp(param, "model") == 0 ? "a model with a head" : "neither class nor versus");
+    return VT_E_UNSUPPORTED;
+}
+
+/* Decimals that a cost is told with: texts and sizes cost parts of a forward. */
+static int digits_of(double cost)
+{
+    return cost < 100.0 && cost > floor(cost) ? 2 : 0;
+}
+
+vt_status vt_refuse_cost(const vt_request *rq, const char *param, vt_error *err)
 {
     const vt_model_info *info = vt_model_get_info(rq->model);
     const char *dearest = "";
@@ -233,8 +257,15 @@ vt_status vt_refuse_cost(const vt_request *rq, vt_error *err)
             dearest = x->name;
         }
     }
-    vt_error_set(err, VT_E_TOO_COSTLY, "method", "this request costs %.0f forward passes, most of them for %s",
-                 rq->cost, dearest);
-    vt_error_allow(err, "at most %.0f forward passes", rq->limits.cost_max);
+    const char *size = rq->resized ? " of the model's own input size" : "";
+    const double limit = rq->limits.cost_max;
+    if (strcmp(param, "texts") == 0)
+        vt_error_set(err, VT_E_TOO_COSTLY, param,
+                     "this request costs %.*f forward passes%s, %.2f of them for its texts", digits_of(rq->cost),
+                     rq->cost, size, rq->texts_cost);
+    else
+        vt_error_set(err, VT_E_TOO_COSTLY, param, "this request costs %.*f forward passes%s%s%s", digits_of(rq->cost),
+                     rq->cost, size, *dearest ? ", most of them for " : "", dearest);
+    vt_error_allow(err, "at most %.*f forward passes", digits_of(limit), limit);
     return VT_E_TOO_COSTLY;
 }

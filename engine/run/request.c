@@ -5,8 +5,8 @@
  * later pair could mend is refused. */
 #include "engine/run/request.h"
 
-#include "engine/pass/trace.h"
-#include "engine/render/draw.h"
+#include "engine/model/asked_texts.h"
+#include "engine/model/view.h"
 #include "vitral/text.h"
 
 #include <math.h>
@@ -19,10 +19,14 @@ const vt_limits vt_limits_default = {
     .picture_pixels_max = 64000000,
     .values_max = 4000000,
     .cost_max = VT_COST_MAX,
+    .image_side_max = 1024,
+    .image_size_bytes_max = 512 << 20,
     .methods_max = VT_METHODS_MAX,
     .targets_max = VT_TARGETS_MAX,
     .maps_max = 512,
 };
+
+enum { TOKENS_UNKNOWN = 65536 };
 
 static const char *find_pair(const vt_pair *pairs, size_t count, const char *name)
 {
@@ -97,9 +101,10 @@ static vt_status parse_methods(vt_request *rq, vt_error *err)
 
 /* ---- names and values ---- */
 
-static vt_status set_pair(vt_request *rq, const vt_pair *pair, bool methods_known, bool metrics_known, vt_error *err)
+/* info: of the model that will run, as far as it is known. */
+static vt_status set_pair(vt_request *rq, const vt_pair *pair, bool methods_known, bool metrics_known,
+                          const vt_model_info *info, vt_error *err)
 {
-    const vt_model_info *info = vt_model_get_info(rq->model);
     const bool predict = (rq->flags & VT_REQUEST_PREDICT) != 0;
     size_t common_count;
     const vt_param *common = vt_common_params(&common_count);
@@ -180,24 +185,25 @@ static vt_status refuse(vt_error *err, vt_status status, const char *param, cons
     return status;
 }
 
-static vt_status check_options(const vt_request *rq, vt_error *err)
+/* partial: whether scale goes with its ends is known only when all pairs are. */
+static vt_status check_options(const vt_request *rq, bool partial, vt_error *err)
 {
     const vt_options *o = &rq->options;
     const bool has_min = !isnan(o->scale_min), has_max = !isnan(o->scale_max);
 
-    if (o->scale == VT_SCALE_FIXED && !(has_min && has_max))
+    if (!partial && o->scale == VT_SCALE_FIXED && !(has_min && has_max))
         return refuse(err, VT_E_INVALID, has_min ? "scale_max" : "scale_min", "scale_min < scale_max",
                       has_min   ? "scale=fixed needs scale_max too"
                       : has_max ? "scale=fixed needs scale_min too"
                                 : "scale=fixed needs scale_min and scale_max");
-    if (o->scale != VT_SCALE_FIXED && has_min)
+    if (!partial && o->scale != VT_SCALE_FIXED && has_min)
         return refuse(err, VT_E_INVALID, "scale_min", "scale=fixed with it", "scale_min goes with scale=fixed only");
-    if (o->scale != VT_SCALE_FIXED && has_max)
+    if (!partial && o->scale != VT_SCALE_FIXED && has_max)
         return refuse(err, VT_E_INVALID, "scale_max", "scale=fixed with it", "scale_max goes with scale=fixed only");
-    if (has_min && !isfinite(o->scale_max - o->scale_min))
+    if (has_min && has_max && !isfinite(o->scale_max - o->scale_min))
         return refuse(err, VT_E_INVALID, "scale_max", "scale_max - scale_min <= 1.797e308",
                       "scale_min and scale_max are too far apart");
-    if (has_min && !(o->scale_min < o->scale_max))
+    if (has_min && has_max && !(o->scale_min < o->scale_max))
         return refuse(err, VT_E_INVALID, "scale_max", "scale_min < scale_max",
                       "scale_max must be larger than scale_min");
     if (o->precision != 0)
@@ -206,6 +212,32 @@ static vt_status check_options(const vt_request *rq, vt_error *err)
         return refuse(err, VT_E_INVALID, "output", "overlay",
                       "an answer of type image/png is the overlay: leave output out, or accept application/json");
     return VT_OK;
+}
+
+/* ---- size and texts ---- */
+
+/* The view that image_size and texts ask for (either may be NULL); none where it is the model as it is. */
+static vt_status choose_view(vt_request *rq, const char *image_size, const char *texts, vt_error *err)
+{
+    const vt_model_info *own = vt_model_get_info(rq->model);
+    const size_t most = rq->limits.image_side_max;
+    vt_view_options options = {.image_h = own->image_h, .image_w = own->image_w, .texts = texts};
+    vt_status st = image_size ? vt_image_size_parse(image_size, &options.image_h, &options.image_w, err) : VT_OK;
+    rq->resized = options.image_h != own->image_h || options.image_w != own->image_w;
+    if (st != VT_OK || !(rq->resized || texts))
+        return st;
+    if (rq->resized && most == 0) {
+        vt_error_set(err, VT_E_INVALID, "image_size", "image_size cannot be chosen here");
+        vt_error_allow(err, "%zux%zu", own->image_h, own->image_w);
+        return VT_E_INVALID;
+    }
+    options.most_h = most > own->image_h ? most : own->image_h;
+    options.most_w = most > own->image_w ? most : own->image_w;
+    rq->own_flops = vt_model_flops(own);
+    st = vt_model_view(&rq->view, rq->model, &options, err);
+    if (st == VT_OK)
+        rq->model = rq->view;
+    return st;
 }
 
 /* Is the parameter that a method does not read here one that another method of the request reads? Then it has its use,
@@ -239,6 +271,15 @@ static vt_status settle_method(vt_request *rq, size_t m, vt_error *err)
     return st;
 }
 
+/* An index and a topN may be the same class; two indices, or two topN, are not. */
+static size_t fewest_targets(const vt_request *rq)
+{
+    size_t tops = 0;
+    for (size_t k = 0; k < rq->targets_count; k++)
+        tops += rq->targets[k].top > 0;
+    return tops > rq->targets_count - tops ? tops : rq->targets_count - tops;
+}
+
 static vt_status settle(vt_request *rq, vt_error *err)
 {
     const vt_model_info *info = vt_model_get_info(rq->model);
@@ -252,15 +293,17 @@ static vt_status settle(vt_request *rq, vt_error *err)
         const size_t runs = class_specific ? rq->targets_count : 1;
 
         if (class_specific && info->classes == 0) {
-            vt_error_set(err, VT_E_UNSUPPORTED, "method", "%s explains a class, and this model has no head", x->name);
-            vt_allow_methods(err, VT_YIELDS_CLASS_SPECIFIC);
-            return VT_E_UNSUPPORTED;
+            char wanted[80];
+            snprintf(wanted, sizeof wanted, "%s explains a class", x->name);
+            return vt_refuse_no_class(info, "method", wanted, err);
         }
         const vt_status st = settle_method(rq, m, err);
         if (st != VT_OK)
             return st;
         rq->needs |= x->needs_of ? x->needs_of(asked->params) : x->needs;
-        rq->maps += runs * x->maps(info, asked->params);
+        const size_t maps = x->maps(info, asked->params);
+        rq->maps += runs * maps;
+        rq->maps_least += (class_specific ? fewest_targets(rq) : 1) * maps;
         const size_t scratch = x->scratch ? x->scratch(info, asked->params) : 0;
         rq->scratch = scratch > rq->scratch ? scratch : rq->scratch;
         /* all share one forward, and those that read gradients one backward per target; passes of their own add up */
@@ -270,12 +313,19 @@ static vt_status settle(vt_request *rq, vt_error *err)
         else
             forwards += beyond;
     }
-    rq->cost += backward + forwards;
+    const double own_cost = rq->cost + backward + forwards;
+    const double picture_cost = own_cost * (rq->resized ? vt_model_flops(info) / rq->own_flops : 1.0);
+    rq->texts_cost = rq->view ? vt_model_texts_flops(rq->view) / rq->own_flops : 0.0;
+    rq->cost = picture_cost + rq->texts_cost;
     if (rq->maps > rq->limits.maps_max)
         return vt_refuse_maps(rq, err);
     if (!(rq->cost <= rq->limits.cost_max))
-        return vt_refuse_cost(rq, err);
-    return VT_OK;
+        return vt_refuse_cost(rq,
+                              picture_cost <= rq->limits.cost_max ? "texts"
+                              : own_cost <= rq->limits.cost_max   ? "image_size"
+                                                                  : "method",
+                              err);
+    return vt_request_check_memory(rq, err);
 }
 
 /* ---- canonical text ---- */
@@ -319,35 +369,53 @@ static vt_status write_canonical(vt_request *rq, vt_error *err)
 
 static vt_status parse(vt_request *rq, const vt_pair *pairs, size_t count, vt_error *err)
 {
-    const vt_model_info *info = vt_model_get_info(rq->model);
     const bool predict = (rq->flags & VT_REQUEST_PREDICT) != 0, partial = (rq->flags & VT_REQUEST_PARTIAL) != 0;
     size_t common_count;
     const vt_param *common = vt_common_params(&common_count);
     const char *methods = predict ? NULL : find_pair(pairs, count, "method");
+    const char *image_size = find_pair(pairs, count, "image_size"), *texts = find_pair(pairs, count, "texts");
     const char *metrics = predict ? NULL : find_pair(pairs, count, "metrics");
     const bool methods_known = !predict && (methods || !partial);
     vt_status st = no_pair_twice(pairs, count, err);
 
+    /* first: ranges and defaults follow from them. What is no value of their rows is not looked into. */
+    if (st == VT_OK && image_size && *image_size)
+        st = vt_param_set(vt_param_find(common, common_count, "image_size"), image_size, NULL, &rq->options, err);
+    if (st == VT_OK && texts && *texts)
+        st = vt_param_set(vt_param_find(common, common_count, "texts"), texts, NULL, &rq->options, err);
+    if (st == VT_OK && (image_size || texts))
+        st = choose_view(rq, image_size, texts, err);
+    vt_model_info known = *vt_model_get_info(rq->model);
+    const vt_model_info *info = &known;
+    const bool texts_may_come = partial && !texts && info->has_texts;
+    if (texts_may_come) /* with the classes */
+        known.classes = VT_TEXTS_MAX;
     vt_params_default(common, common_count, info, &rq->options);
+    if (partial && !image_size && rq->limits.image_side_max) /* a later pair may bring more tokens */
+        known.tokens = known.prefix + TOKENS_UNKNOWN;
     if (st == VT_OK && predict && info->classes == 0)
-        st = refuse(err, VT_E_UNSUPPORTED, "model", "a model with a head", "this model has no head to predict with");
+        st = vt_refuse_no_class(info, "model", "a class is to be predicted", err);
     if (st == VT_OK && methods)
-        st = set_pair(rq, &(vt_pair){"method", methods}, true, true, err);
+        st = set_pair(rq, &(vt_pair){"method", methods}, true, true, info, err);
     if (st == VT_OK && methods_known)
         st = parse_methods(rq, err);
     if (st == VT_OK)
         st = vt_request_metrics_open(rq, err);
     if (st == VT_OK && metrics) /* before their parameters */
-        st = set_pair(rq, &(vt_pair){"metrics", metrics}, true, true, err);
+        st = set_pair(rq, &(vt_pair){"metrics", metrics}, true, true, info, err);
     rq->no_metrics = metrics && rq->options.metrics == 0;
     for (size_t k = 0; k < count && st == VT_OK; k++)
-        st = set_pair(rq, &pairs[k], methods_known, metrics || !partial, err);
+        st = set_pair(rq, &pairs[k], methods_known, metrics || !partial, info, err);
+    if (st == VT_OK)
+        snprintf(rq->options.image_size, sizeof rq->options.image_size, "%zux%zu", info->image_h, info->image_w);
+    if (st == VT_OK && texts) /* blanks around them mean nothing */
+        snprintf(rq->options.texts, sizeof rq->options.texts, "%s", vt_model_texts(rq->model));
     if (st == VT_OK)
         st = parse_background(rq, err);
-    if (st == VT_OK && !predict)
+    if (st == VT_OK && !predict && !texts_may_come)
         st = vt_request_targets(rq, err);
-    if (st == VT_OK && !partial)
-        st = check_options(rq, err);
+    if (st == VT_OK)
+        st = check_options(rq, partial, err);
     if (st == VT_OK && !partial)
         st = vt_request_check_mask(rq, err);
     if (st == VT_OK && !partial)
@@ -384,6 +452,7 @@ void vt_request_close(vt_request *rq)
         free(rq->methods[m].params);
         free(rq->methods[m].given);
     }
+    vt_model_close(rq->view);
     vt_request_metrics_close(rq);
     free(rq->canonical);
     free(rq);
@@ -397,6 +466,11 @@ double vt_request_cost(const vt_request *rq)
 size_t vt_request_maps(const vt_request *rq)
 {
     return rq->maps;
+}
+
+size_t vt_request_maps_least(const vt_request *rq)
+{
+    return rq->maps_least;
 }
 
 bool vt_request_needs_image(const vt_request *rq)
@@ -417,66 +491,4 @@ size_t vt_request_methods(const vt_request *rq, const vt_explainer **methods, si
 const char *vt_request_canonical(const vt_request *rq)
 {
     return rq->canonical ? rq->canonical : "";
-}
-
-size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t maps, size_t scratch)
-{
-    const size_t input = 3 * info->image_h * info->image_w;
-    /* a map may have a value for each pixel, its metrics are taken per patch, and its method may keep a row of attention
-     * per head until the end of the run */
-    const size_t per_map = input / 3 * sizeof(float) + info->grid_h * info->grid_w * sizeof(double) + sizeof(vt_map) +
-                           2048 + 2 * info->heads * info->tokens * sizeof(double);
-    return vt_trace_bytes(info, needs, 1) + maps * per_map + scratch + input * (sizeof(float) + 1) +
-           info->classes * 4 * sizeof(double) + ((size_t)1 << 20);
-}
-
-/* Cells of the largest map and pixels of the largest picture that a model can be asked for. */
-static size_t cells_of(const vt_model_info *info)
-{
-    return info->image_h * info->image_w; /* a map per pixel; the patch grid is smaller */
-}
-
-/* What is taken while a map is laid over a mask, and given back before pictures are drawn: the map's evidence, tables and rows
- * along the sides, what a metric takes. The labels themselves need less than the decoding of a picture had. */
-static size_t measuring_bytes(const vt_request *rq, const vt_model_info *info, uint64_t pixels)
-{
-    return vt_render_bytes(pixels, 0, cells_of(info)) + vt_request_metric_scratch(rq, pixels);
-}
-
-size_t vt_request_bytes(const vt_request *rq, uint64_t pixels)
-{
-    const vt_model_info *info = vt_model_get_info(rq->model);
-    const uint64_t seen = info->image_h * info->image_w;               /* size=model may be larger than the upload */
-    const uint64_t drawn = rq->maps * (pixels > seen ? pixels : seen); /* never more than the limit, which is checked */
-    const size_t drawing =
-        vt_render_bytes(drawn < rq->limits.picture_pixels_max ? drawn : rq->limits.picture_pixels_max, 2, 0) +
-        rq->maps * vt_render_bytes(0, 2, cells_of(info));
-    const size_t measuring = rq->flags & VT_REQUEST_MASK ? measuring_bytes(rq, info, pixels) : 0;
-    return vt_request_work_bytes(info, rq->needs, rq->maps, rq->scratch) + vt_image_scratch(pixels) +
-           (drawing > measuring ? drawing : measuring);
-}
-
-size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
-{
-    const vt_model_info *info = vt_model_get_info(model);
-    uint32_t needs = 0;
-    size_t scratch = 0;
-
-    for (size_t k = 0; k < vt_explainer_count(); k++) {
-        const vt_explainer *x = vt_explainer_at(k);
-        needs |= x->needs;
-        void *params = calloc(1, x->params_size ? x->params_size : 1);
-        if (!params)
-            continue; /* the estimate stays a little low; the arena itself refuses what does not fit */
-        vt_params_default(x->params, x->params_count, info, params);
-        const size_t bytes = x->scratch ? x->scratch(info, params) : 0;
-        scratch = bytes > scratch ? bytes : scratch;
-        free(params);
-    }
-    /* pictures x pixels is limited; what a picture takes whatever its size is counted for each map */
-    const size_t drawing =
-        vt_render_bytes(limits->picture_pixels_max, 2, 0) + limits->maps_max * vt_render_bytes(0, 2, cells_of(info));
-    const size_t measuring = measuring_bytes(NULL, info, limits->pixels_max);
-    return vt_request_work_bytes(info, needs, limits->maps_max, scratch) + vt_image_scratch(limits->pixels_max) +
-           (drawing > measuring ? drawing : measuring);
 }

@@ -16,6 +16,8 @@ enum { VT_PICTURES_BY_DEFAULT = 8 }; /* an answer with more maps carries values 
 /* The common options, api section 3. Enumerations that depend on the method or the model hold -1 until then. */
 typedef struct vt_options {
     char method[VT_TEXT_MAX], target[VT_TEXT_MAX], versus[VT_TEXT_MAX], background[VT_TEXT_MAX];
+    char image_size[VT_TEXT_MAX]; /* "HxW" once the model to run is known */
+    char texts[VT_TEXT_MAX];      /* without blanks around each */
     int top;
     int sign, scale, colormap, size, interpolation, fit, exif, precision;
     double scale_min, scale_max, alpha;
@@ -35,7 +37,9 @@ typedef struct vt_asked_target {
 } vt_asked_target;
 
 struct vt_request {
-    const vt_model *model;
+    const vt_model *model; /* that it was opened for, or a view of it */
+    vt_model *view;        /* owned; NULL: the model as it is */
+    bool resized;          /* the view has an input size of its own */
     vt_limits limits;
     unsigned flags;
     vt_options options;
@@ -50,8 +54,9 @@ struct vt_request {
     bool drop_alpha;
     uint8_t background[3];
     uint32_t needs;
-    double cost;
-    size_t maps;
+    double cost, texts_cost; /* in forwards; the second is the part of the texts in the first */
+    double own_flops;        /* of the model without the view, where there is one */
+    size_t maps, maps_least;
     size_t scratch; /* the largest of any method */
     char *canonical;
 };
@@ -64,7 +69,11 @@ vt_status vt_refuse_name(const vt_request *request, const char *name, vt_error *
 vt_status vt_refuse_empty(const vt_request *request, const vt_param *row, vt_error *err); /* a common VT_TEXT option */
 vt_status vt_refuse_maps(const vt_request *request,
                          vt_error *err); /* more than the limit; names what multiplies them */
-vt_status vt_refuse_cost(const vt_request *request, vt_error *err);
+/* param: what made it so dear, "method", "image_size" or "texts" */
+vt_status vt_refuse_cost(const vt_request *request, const char *param, vt_error *err);
+/* A class is wanted of a model without one: why there is none, and what helps. wanted: the beginning of a sentence ("rollout
+ * explains a class"). */
+vt_status vt_refuse_no_class(const vt_model_info *info, const char *param, const char *wanted, vt_error *err);
 void vt_allow_methods(vt_error *err, uint32_t without); /* names of those that yield none of these bits */
 /* What class (top: topN is a word too) or versus may be; the model has classes. */
 void vt_allow_classes(const vt_request *request, bool top, vt_error *err);
@@ -89,7 +98,10 @@ VT_MUST_USE vt_status vt_request_check_mask(const vt_request *request, vt_error 
 /* The most that one of its metrics takes while it measures; request NULL: any metric. */
 size_t vt_request_metric_scratch(const vt_request *request, uint64_t pixels);
 
-/* Arena bytes of everything but the picture itself. */
-size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t maps, size_t scratch);
+/* Arena bytes of everything but the picture itself. texts: some are classes, and have to be brought to vectors. */
+size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t maps, size_t scratch, bool texts);
+
+/* VT_E_TOO_COSTLY where a request with an image_size of its own takes more than limits.image_size_bytes_max. */
+VT_MUST_USE vt_status vt_request_check_memory(const vt_request *request, vt_error *err);
 
 #endif

@@ -4,11 +4,15 @@
  * scratch of each stage. A run holds no state: the same request gives the same result on any worker. */
 #include "engine/run/stages.h"
 
+#include "engine/model/view.h"
+#include "engine/pass/text_tower.h"
+
 #include <math.h>
 #include <string.h>
 
 typedef struct run_state {
     const vt_request *rq;
+    const vt_model *model; /* of the request, with every value that it lacks */
     const vt_model_info *info;
     vt_arena *arena;
     vt_control *control;
@@ -39,7 +43,8 @@ static vt_status read_picture(run_state *s, const uint8_t *bytes, size_t size, v
     const vt_decode_options decode = {.ignore_exif = rq->options.exif == VT_EXIF_IGNORE,
                                       .drop_alpha = rq->drop_alpha,
                                       .background = {rq->background[0], rq->background[1], rq->background[2]},
-                                      .pixels_max = rq->limits.pixels_max};
+                                      .pixels_max = rq->limits.pixels_max,
+                                      .control = s->control};
     const size_t pixels = s->info->image_h * s->info->image_w;
     const vt_fit fit = rq->options.fit < 0 ? VT_FIT_MODEL : (vt_fit)(VT_FIT_CROP + rq->options.fit);
     float *input = vt_arena_alloc(s->arena, 3 * pixels, sizeof *input);
@@ -52,7 +57,7 @@ static vt_status read_picture(run_state *s, const uint8_t *bytes, size_t size, v
     if (st == VT_OK)
         st = vt_preprocess_plan(&result->transform, rule, fit, s->image.width, s->image.height, err);
     if (st == VT_OK)
-        st = vt_preprocess_run(input, s->rgb8, &s->image, rule, &result->transform, s->arena, err);
+        st = vt_preprocess_run(input, s->rgb8, &s->image, rule, &result->transform, s->arena, s->control, err);
     if (st != VT_OK)
         return st;
     s->input = input;
@@ -67,17 +72,12 @@ static vt_status read_picture(run_state *s, const uint8_t *bytes, size_t size, v
 static vt_status read_mask(run_state *s, const vt_files *files, vt_error *err)
 {
     const vt_request *rq = s->rq;
-    const vt_image *image = &s->image;
-    const vt_status st = vt_mask_decode(&s->mask, files->mask, files->mask_size, rq->options.exif == VT_EXIF_IGNORE,
-                                        rq->limits.pixels_max, s->arena, err);
-    if (st != VT_OK)
-        return st;
-    if (s->mask.width == image->width && s->mask.height == image->height)
-        return VT_OK;
-    vt_error_set(err, VT_E_INVALID, "mask", "the mask has %zu x %zu pixels, the upright picture %zu x %zu",
-                 s->mask.width, s->mask.height, image->width, image->height);
-    vt_error_allow(err, "a PNG of %zu x %zu pixels", image->width, image->height);
-    return VT_E_INVALID;
+    const vt_decode_options decode = {.ignore_exif = rq->options.exif == VT_EXIF_IGNORE,
+                                      .pixels_max = rq->limits.pixels_max,
+                                      .width = s->image.width,
+                                      .height = s->image.height,
+                                      .control = s->control};
+    return vt_mask_decode(&s->mask, files->mask, files->mask_size, &decode, s->arena, err);
 }
 
 static vt_status predict(run_state *s, vt_error *err)
@@ -94,7 +94,7 @@ static vt_status predict(run_state *s, vt_error *err)
     if (!(predictions = vt_arena_alloc(s->arena, n, sizeof *predictions)))
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the prediction");
     for (size_t k = 0; k < n; k++)
-        predictions[k] = vt_prediction_of(s->rq->model, &s->ranking, s->ranking.order[k]);
+        predictions[k] = vt_prediction_of(s->model, &s->ranking, s->ranking.order[k]);
     s->result->predictions = predictions;
     s->result->predictions_count = n;
     s->result->multi_label = s->info->multi_label;
@@ -128,7 +128,7 @@ static vt_status run_method(run_state *s, size_t m, size_t target, const float *
     const vt_asked_method *asked = &s->rq->methods[m];
     const bool class_specific = (asked->explainer->yields & VT_YIELDS_CLASS_SPECIFIC) != 0;
     const size_t before = s->output.count;
-    vt_ctx ctx = {.model = s->rq->model,
+    vt_ctx ctx = {.model = s->model,
                   .info = s->info,
                   .trace = &s->trace,
                   .input = s->input,
@@ -152,10 +152,10 @@ static vt_status run_method(run_state *s, size_t m, size_t target, const float *
         if (!class_specific)
             continue;
         map->has_target = true;
-        map->target = vt_prediction_of(s->rq->model, &s->ranking, ctx.target);
+        map->target = vt_prediction_of(s->model, &s->ranking, ctx.target);
         map->has_versus = ctx.versus >= 0;
         if (map->has_versus)
-            map->versus = vt_prediction_of(s->rq->model, &s->ranking, ctx.versus);
+            map->versus = vt_prediction_of(s->model, &s->ranking, ctx.versus);
     }
     return VT_OK;
 }
@@ -202,8 +202,11 @@ static vt_status run_methods(run_state *s, int64_t *clock, vt_error *err)
                 continue;
             vt_status st = vt_control_check(s->control, err);
             starts[m][t] = s->output.count;
+            if (rq->methods[m].explainer->yields & VT_YIELDS_CLASS_SPECIFIC)
+                vt_control_round(s->control, t, rounds);
             if (st == VT_OK)
                 st = run_method(s, m, t, dlogits, err);
+            vt_control_round(s->control, 0, 0);
             if (st != VT_OK)
                 return st;
             ends[m][t] = s->output.count;
@@ -230,7 +233,7 @@ static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
     vt_status st = vt_output_init(&s->output, s->arena, rq->maps, err);
 
     if (st == VT_OK && s->input) {
-        st = vt_trace_open(&s->trace, rq->model, rq->needs, s->arena, err);
+        st = vt_trace_open(&s->trace, s->model, rq->needs, s->arena, err);
         if (st == VT_OK)
             st = vt_forward(&s->trace, s->input, s->control, err);
         if (st == VT_OK)
@@ -286,6 +289,12 @@ static vt_status run(const vt_request *rq, const vt_files *files, const float *i
     } else if (st == VT_OK && !input && vt_request_needs_image(rq)) {
         st = vt_error_set(err, VT_E_IMAGE_MISSING, "img", "this request needs a picture");
     }
+    /* after the picture, which may be refused: 64 texts take as long as many pictures */
+    if (st == VT_OK)
+        st = vt_model_fill(&s->model, rq->model, arena, err);
+    if (st == VT_OK)
+        st = vt_model_fill_texts(&s->model, s->model, arena, control, err);
+    lap(&s->result->timing.forward, &clock);
     if (st == VT_OK)
         st = run_stages(s, &clock, err);
     if (st != VT_OK)
@@ -337,6 +346,13 @@ vt_status vt_self_check(vt_error *err)
     for (size_t k = 0; k < vt_metric_count() && st == VT_OK; k++) {
         const vt_metric *metric = vt_metric_at(k);
         st = vt_params_check(metric->params, metric->params_count, metric->params_size, err);
+        for (size_t j = 0; j < metric->params_count && st == VT_OK; j++) {
+            char name[2 * VT_ERROR_PARAM]; /* one that does not fit an error could not be named in a refusal */
+            vt_metric_param_name(name, sizeof name, metric, &metric->params[j]);
+            if (strlen(name) >= VT_ERROR_PARAM)
+                st = vt_error_set(err, VT_E_INTERNAL, metric->params[j].name, "%s is longer than %d letters", name,
+                                  VT_ERROR_PARAM - 1);
+        }
     }
     return st;
 }

@@ -1,6 +1,7 @@
 /* Which classes are to be explained: "243", "bull mastiff", "top2", several of them, and versus. */
 #include "engine/run/request.h"
 
+#include "engine/model/model.h"
 #include "vitral/text.h"
 
 #include <string.h>
@@ -26,7 +27,7 @@ static vt_status explain_fault(const vt_request *rq, const char *text, const cha
             vt_error_set(err, status, param, "%s takes an index or a label; %s is a word of class", param,
                          vt_quote(buf, sizeof buf, text));
     }
-    if (!err || !err->allowed[0] || strncmp(err->allowed, "0 ... ", 6) == 0) /* else: the indices that share a label */
+    if (vt_model_sharers(rq->model, text) < 2) /* else: the indices that share the label are allowed */
         vt_allow_classes(rq, is_class, err);
     return status;
 }
@@ -90,10 +91,8 @@ vt_status vt_request_targets(vt_request *rq, vt_error *err)
     if (vt_model_get_info(rq->model)->classes == 0) {
         if (strcmp(at, "top1") == 0 && rq->options.versus[0] == '\0')
             return VT_OK; /* nothing was asked for; methods that need a class say so themselves */
-        vt_error_set(err, VT_E_UNSUPPORTED, rq->options.versus[0] ? "versus" : "class",
-                     "this model has no head, so there is no class to explain");
-        vt_error_allow(err, "neither class nor versus");
-        return VT_E_UNSUPPORTED;
+        return vt_refuse_no_class(vt_model_get_info(rq->model), rq->options.versus[0] ? "versus" : "class",
+                                  "a class is to be explained", err);
     }
     /* a label may have a comma in it: the whole value first */
     if (strchr(at, ',') && parse_one(rq, at, "class", &whole, &ignored) == VT_OK) {

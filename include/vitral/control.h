@@ -18,8 +18,10 @@ typedef struct vt_control {
     int64_t deadline_ns;      /* of vt_now_ns(); 0 = none */
     int64_t checked_ns;       /* when the clock and `gone` were last asked; the run's own */
     bool (*gone)(void *host); /* may be NULL: is nobody waiting any more? */
-    void (*progress)(void *host, const char *stage, uint64_t done, uint64_t total); /* may be NULL */
+    void (*progress)(void *host, const char *stage, uint64_t done, uint64_t total); /* may be NULL; stages may take
+                                                                                       turns, none goes back */
     void *host;
+    uint64_t round, rounds; /* of stages that come once for each target; 0 of 0: once. The run's own */
 } vt_control;
 
 /* deadline_ms counts from now; 0 = none. */
@@ -30,7 +32,12 @@ void vt_control_cancel(vt_control *control); /* any thread */
  * NULL control is always VT_OK. */
 VT_MUST_USE vt_status vt_control_check(vt_control *control, vt_error *err);
 
+/* So much of a stage is done. Within rounds the stage counts as one that goes through all of them: what is told of it
+ * never goes back. */
 void vt_control_progress(vt_control *control, const char *stage, uint64_t done, uint64_t total);
+
+/* What is told from here on belongs to round (from 0) of rounds; 0, 0: to none. NULL control is fine. */
+void vt_control_round(vt_control *control, uint64_t round, uint64_t rounds);
 
 int64_t vt_now_ns(void); /* CLOCK_MONOTONIC */
 

@@ -38,6 +38,9 @@ typedef struct vt_metric {
 size_t vt_metric_count(void);
 const vt_metric *vt_metric_at(size_t k);
 const vt_metric *vt_metric_find(const char *name);
+/* "METRIC.NAME", as requests spell parameter `row` of a metric, cut to size (VT_ERROR_PARAM is enough, which vt_self_check
+ * makes sure of); gives buf. */
+const char *vt_metric_param_name(char *buf, size_t size, const vt_metric *metric, const vt_param *row);
 extern const char *const vt_metric_names[]; /* in registry order, ends with NULL */
 
 #ifdef __cplusplus

@@ -30,7 +30,7 @@ typedef enum vt_family {
 /* What a method reads of the trace. The forward always gives logits. */
 enum {
     VT_NEEDS_ATTN = 1u << 0, /* A (L, H, T, T) */
-    VT_NEEDS_QK = 1u << 1,   /* q, k per layer, with bias, not scaled */
+    VT_NEEDS_QK = 1u << 1, /* q, k per layer as they meet in the score: with bias and norms of their own, not scaled */
     VT_NEEDS_V = 1u << 2,
     VT_NEEDS_RESIDUAL = 1u << 3,   /* z after every block */
     VT_NEEDS_ATTN_GRAD = 1u << 4,  /* dy/dA (L, H, T, T) */
@@ -40,7 +40,11 @@ enum {
     VT_NEEDS_RELPROP = 1u << 8,    /* runs backwards of its own on the trace: vt_relprop, vt_block_backward */
     VT_NEEDS_FORWARDS = 1u << 9,   /* runs forwards of its own */
     VT_NEEDS_RNG = 1u << 10,
-    VT_NEEDS_NORM_GRAD = 1u << 11 /* dy/d(output of norm1 and of norm2) of every block */
+    VT_NEEDS_NORM_GRAD = 1u << 11, /* dy/d(output of norm1 and of norm2) of every block */
+    /* mean, max or min over the heads of A, (L, T, T): as many times less memory as there are heads */
+    VT_NEEDS_ATTN_MEAN = 1u << 12,
+    VT_NEEDS_ATTN_MAX = 1u << 13,
+    VT_NEEDS_ATTN_MIN = 1u << 14
 };
 #define VT_NEEDS_BACKWARD                                                                                              \
     (VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_BLOCK_GRAD | VT_NEEDS_INPUT_GRAD | VT_NEEDS_NORM_GRAD)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "vitral/arena.h"
+#include "vitral/control.h"
 #include "vitral/status.h"
 
 #ifdef __cplusplus
@@ -38,11 +39,14 @@ typedef struct vt_decode_options {
     bool ignore_exif; /* keep the stored pixels */
     bool drop_alpha;  /* else laid over background */
     uint8_t background[3];
-    uint64_t pixels_max; /* width x height; known from the header, before memory is taken */
+    uint64_t pixels_max;  /* width x height; known from the header, before memory is taken */
+    size_t width, height; /* when width is not 0: what it must be upright, known as early */
+    vt_control *control;  /* asked every few rows; may be NULL */
 } vt_decode_options;
 
 /* The bytes decide the format. Memory comes from the arena (what is left beside the result is rewound).
- * VT_E_IMAGE_EMPTY, _FORMAT (msg names what was found and what is read), _UNREADABLE, _TRUNCATED, _TOO_LARGE, VT_E_NOMEM. */
+ * VT_E_IMAGE_EMPTY, _FORMAT (msg names what was found and what is read), _UNREADABLE, _TRUNCATED, _TOO_LARGE, VT_E_INVALID (another
+ * size than the options say), VT_E_NOMEM; VT_E_CANCELLED, VT_E_DEADLINE. */
 VT_MUST_USE vt_status vt_image_decode(vt_image *out, const uint8_t *bytes, size_t size,
                                       const vt_decode_options *options, vt_arena *arena, vt_error *err);
 
@@ -72,10 +76,18 @@ typedef struct vt_preprocess {
     vt_crop_rule crop;
     size_t input_h, input_w; /* what the model takes */
     vt_filter filter;
-    double crop_pct;       /* for information: input / resize */
+    double crop_pct;       /* input / resize */
+    bool resize_floor;     /* timm: another input size is resized to floor(size / crop_pct) */
     float mean[3], std[3]; /* of values in 0 ... 1 */
     uint8_t fill[3];       /* colour of padding */
 } vt_preprocess;
+
+/* The rule for inputs of h x w pixels: own, with resize and crop kept in proportion as its library would have it for
+ * that size. timm (resize_floor): floor(h / crop_pct), floor(w / crop_pct). torchvision, open_clip and transformers write
+ * whole sizes into their cards: round(resize * h / input), halves up, each side for itself. Where the two sides to resize
+ * to differ, the shorter-side rule becomes the keep-ratio rule, and the other way round, as timm and open_clip do it. The
+ * input's own size gives an equal rule. h, w: 1 ... 2^20; own as the loader made it. out may be own. */
+void vt_preprocess_for_size(vt_preprocess *out, const vt_preprocess *own, size_t h, size_t w);
 
 /* `fit` of a request: the model's own rule, or one that was asked for. A squash that is asked for never crops. */
 typedef enum vt_fit { VT_FIT_MODEL, VT_FIT_CROP, VT_FIT_SQUASH, VT_FIT_PAD } vt_fit;
@@ -94,9 +106,10 @@ VT_MUST_USE vt_status vt_preprocess_plan(vt_transform *out, const vt_preprocess 
                                          size_t height, vt_error *err);
 
 /* Resizes, crops and normalises: input (3, input_h, input_w) = (v / 255 - mean) / std in float32, bit-equal to Pillow
- * plus torchvision. rgb8 (input_h, input_w, 3) receives the 8-bit picture when not NULL. */
+ * plus torchvision. rgb8 (input_h, input_w, 3) receives the 8-bit picture when not NULL. control may be NULL. */
 VT_MUST_USE vt_status vt_preprocess_run(float *input, uint8_t *rgb8, const vt_image *image, const vt_preprocess *rule,
-                                        const vt_transform *transform, vt_arena *arena, vt_error *err);
+                                        const vt_transform *transform, vt_arena *arena, vt_control *control,
+                                        vt_error *err);
 
 /* Pillow's Image.resize on 8-bit samples, bit for bit (Pillow <= 12.1: horizontal pass first).
  * src (h, w, channels) to dst (out_h, out_w, channels); channels 1 or 3 (or 4: premultiplied around the passes). */

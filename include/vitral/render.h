@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "vitral/arena.h"
+#include "vitral/control.h"
 #include "vitral/image.h"
 #include "vitral/result.h"
 #include "vitral/status.h"
@@ -47,17 +48,17 @@ typedef struct vt_render_options {
  * the upright original; rgb8 (crop_h, crop_w, 3) is what the model saw, for size=model and size=grid.
  * overlay: RGB, pixel (x, y) is pixel (x, y) of the original, uncoloured where the model did not look.
  * heatmap: RGBA, alpha = strength, transparent outside the view.
- * overlay or heatmap may be NULL when not wanted. The PNG bytes are put into the arena. */
+ * overlay or heatmap may be NULL when not wanted, control too. The PNG bytes are put into the arena. */
 VT_MUST_USE vt_status vt_render_map(vt_bytes *overlay, vt_bytes *heatmap, const float *values, size_t h, size_t w,
                                     bool is_signed, const vt_image *image, const uint8_t *rgb8,
                                     const vt_transform *transform, const vt_render_options *options, vt_arena *arena,
-                                    vt_error *err);
+                                    vt_control *control, vt_error *err);
 
 /* One 8-bit PNG: channels 1, 3 or 4. rows is asked for row y when it is needed: fill(host, y, row) writes
- * width * channels bytes. PNG and libpng's own memory come from the arena. */
+ * width * channels bytes. PNG and libpng's own memory come from the arena. control may be NULL. */
 VT_MUST_USE vt_status vt_png_write(vt_bytes *out, size_t width, size_t height, int channels,
                                    void (*fill)(void *host, size_t y, uint8_t *row), void *host, vt_arena *arena,
-                                   vt_error *err);
+                                   vt_control *control, vt_error *err);
 
 #ifdef __cplusplus
 }

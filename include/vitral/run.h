@@ -22,17 +22,20 @@ enum { VT_PIXELS_MAX = 64000000, VT_COST_MAX = 10000 }; /* defaults of every hos
 
 /* What a host admits. */
 typedef struct vt_limits {
-    uint64_t pixels_max;         /* of an upload */
-    uint64_t picture_pixels_max; /* pictures x pixels of an answer */
-    uint64_t values_max;         /* numbers in an answer, over all maps that carry values */
-    double cost_max;             /* forwards */
+    uint64_t pixels_max;           /* of an upload */
+    uint64_t picture_pixels_max;   /* pictures x pixels of an answer */
+    uint64_t values_max;           /* numbers in an answer, over all maps that carry values */
+    double cost_max;               /* forwards at the size the model was opened with */
+    size_t image_side_max;         /* pixels of a side that image_size may ask for (the model's own are always allowed);
+                                    0 = requests may not ask */
+    uint64_t image_size_bytes_max; /* memory of one request whose image_size is larger than the model's own */
     size_t methods_max, targets_max, maps_max;
     const vt_param *host_params; /* (host_params_count) what the host reads itself: only named, beside the engine's own
                                     names, where an unknown one is refused */
     size_t host_params_count;
 } vt_limits;
 
-extern const vt_limits vt_limits_default; /* 64 M, 64 M, 4 M, 10,000, 16, 8, 512 */
+extern const vt_limits vt_limits_default; /* 64 M, 64 M, 4 M, 10,000, 1024, 512 MiB, 16, 8, 512 */
 
 typedef struct vt_pair {
     const char *name, *value; /* UTF-8, no NUL inside */
@@ -59,8 +62,10 @@ VT_MUST_USE vt_status vt_request_open(vt_request **out, const vt_model *model, c
                                       const vt_pair *pairs, size_t count, unsigned flags, vt_error *err);
 void vt_request_close(vt_request *request);
 
-double vt_request_cost(const vt_request *request); /* forwards, an upper bound */
-size_t vt_request_maps(const vt_request *request); /* maps, an upper bound */
+/* Forwards, an upper bound; one is a forward of the model at the size it was opened with, however large image_size is. */
+double vt_request_cost(const vt_request *request);
+size_t vt_request_maps(const vt_request *request);       /* maps, an upper bound */
+size_t vt_request_maps_least(const vt_request *request); /* and a lower one: two targets may be the same class */
 bool vt_request_needs_image(const vt_request *request);
 size_t vt_request_methods(const vt_request *request, const vt_explainer **methods,
                           size_t max); /* for logs: how many, and the first max of them */
@@ -68,7 +73,8 @@ size_t vt_request_methods(const vt_request *request, const vt_explainer **method
 /* Canonical text: equal requests (defaults filled in, order of names ignored) give equal text. Owned by the request. */
 const char *vt_request_canonical(const vt_request *request);
 
-/* Arena bytes that this request takes with a picture of `pixels`; and the most that any request within limits takes. */
+/* Arena bytes that this request takes with a picture of `pixels`; and the most that any request within limits takes,
+ * whatever image_size it asks for. */
 size_t vt_request_bytes(const vt_request *request, uint64_t pixels);
 size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits);
 

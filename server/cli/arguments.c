@@ -46,7 +46,8 @@ static const struct {
      "of these names that an earlier run left there are overwritten"},
     {OWN_JOBS, "jobs", 'j', "N", VTS_TAKES_JOBS, "files in work at once (default 1)"},
     {OWN_MODEL, "model", 'm', "[NAME=]DIR", VTS_TAKES_MODEL,
-     "folder with model.safetensors, or the weights file (default: the embedded model)"},
+     "folder with model.safetensors, or the weights file (default: the embedded model); with ?image_size=N or "
+     "?image_size=HxW behind it for another input size"},
     {OWN_JSON, "json", 0, NULL, VTS_TAKES_FORMAT,
      "print the JSON of the service (the default unless stdout is a terminal)"},
     {OWN_JSON, "json", 0, NULL, VTS_TAKES_JSON, "print the answer of each file, one per line, as the service gives it"},

@@ -1,4 +1,4 @@
-/* vitral methods, metrics, models, labels, inspect, version: the catalogues of the service, or the same as lines for
+/* vitral methods, metrics, models, labels, version: the catalogues of the service, or the same as lines for
  * people when stdout is a terminal. */
 #include "server/cli/cli.h"
 
@@ -35,7 +35,7 @@ int vts_cmd_methods(vts_cli *cli)
     if (code)
         return code;
     if (vts_prints_json(cli)) {
-        char *text = vts_json_methods(vt_model_get_info(model), &size);
+        char *text = vts_json_methods(model, &size);
         code = vts_print_own(text, size);
     } else {
         for (size_t k = 0; k < vt_explainer_count(); k++) {
@@ -124,30 +124,13 @@ int vts_cmd_models(vts_cli *cli)
     return code;
 }
 
-int vts_cmd_inspect(vts_cli *cli)
-{
-    vt_model *model = NULL;
-    vt_error err = {0};
-    const char *remark;
-
-    if (vt_model_open(&model, cli->words[0], NULL, &err) != VT_OK) {
-        vts_report(NULL, &err);
-        return VTS_EXIT_USAGE;
-    }
-    const vt_model *shown = model;
-    const int code = print_models(cli, &shown, 1);
-    for (size_t k = 0; (remark = vt_model_warning(model, k)); k++)
-        fprintf(stderr, "vitral: %s: %s\n", cli->words[0], remark);
-    vt_model_close(model);
-    return code;
-}
-
 static void print_labels(const vt_model *model, const char *q, size_t limit)
 {
     size_t found = 0;
     for (size_t k = 0; k < vt_model_get_info(model)->classes && (!limit || found < limit); k++)
-        if (!q || vts_label_contains(vt_model_label(model, k), q)) {
-            printf("%6zu  %s\n", k, vt_model_label(model, k));
+        if (!q || vts_class_matches(model, k, q)) {
+            const char *synonym = vt_model_synonym(model, k);
+            printf("%6zu  %s%s%s\n", k, vt_model_label(model, k), synonym ? " = " : "", synonym ? synonym : "");
             found++;
         }
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "server/config/config.h"
+#include "vitral/evaluate.h"
 #include "vitral/run.h"
 
 /* Exit codes (api section 9). */
@@ -71,9 +72,9 @@ bool vts_cli_own_option(const vts_command *command, size_t k, char *flag, size_t
 /* ---- help.c ---- */
 void vts_help_all(FILE *to);
 void vts_help_command(FILE *to, const vts_command *command);
-/* A row of a table as "--name" (or "--owner.name") and "help (unit); what is allowed [default]". */
+/* A row of a table as "--name" (or "--METRIC.NAME" of its owner) and "help (unit); what is allowed [default]". */
 enum { VTS_HELP_FLAG_MAX = 96, VTS_HELP_TEXT_MAX = VT_TEXT_MAX + 1024 };
-void vts_help_param(const vt_param *row, const char *owner, char *flag, size_t flag_size, char *text, size_t size);
+void vts_help_param(const vt_param *row, const vt_metric *owner, char *flag, size_t flag_size, char *text, size_t size);
 
 /* ---- report.c ---- */
 /* "vitral: WHERE: sentence" and what would be allowed on stderr; where may be NULL. Gives the exit code of the problem. */

@@ -50,12 +50,15 @@ static void heading(FILE *to, const char *kind, const char *name, const char *su
     wrapped(to, column, 2, summary);
 }
 
-void vts_help_param(const vt_param *row, const char *owner, char *flag, size_t flag_size, char *text, size_t size)
+void vts_help_param(const vt_param *row, const vt_metric *owner, char *flag, size_t flag_size, char *text, size_t size)
 {
-    char allowed[VT_ERROR_ALLOWED], def[VT_TEXT_MAX];
+    char allowed[VT_ERROR_ALLOWED], def[VT_TEXT_MAX], name[VT_ERROR_PARAM];
     size_t n;
 
-    snprintf(flag, flag_size, "--%s%s%s", owner ? owner : "", owner ? "." : "", row->name);
+    if (owner)
+        snprintf(flag, flag_size, "--%s", vt_metric_param_name(name, sizeof name, owner, row));
+    else
+        snprintf(flag, flag_size, "--%s", row->name);
     for (char *c = flag; *c; c++)
         if (*c == '_')
             *c = '-';
@@ -72,7 +75,7 @@ void vts_help_param(const vt_param *row, const char *owner, char *flag, size_t f
         snprintf(text + n, size - n, " [%s]", def);
 }
 
-static void row_entry(FILE *to, const char *owner, const vt_param *row)
+static void row_entry(FILE *to, const vt_metric *owner, const vt_param *row)
 {
     char left[VTS_HELP_FLAG_MAX], text[VTS_HELP_TEXT_MAX];
     vts_help_param(row, owner, left, sizeof left, text, sizeof text);
@@ -127,6 +130,6 @@ void vts_help_command(FILE *to, const vts_command *command)
         if (m->params_count)
             heading(to, "metric", m->name, m->summary);
         for (size_t i = 0; i < m->params_count; i++)
-            row_entry(to, m->name, &m->params[i]);
+            row_entry(to, m, &m->params[i]);
     }
 }

@@ -70,7 +70,7 @@ static void title(const char *name, const char *section, const char *volume, con
     text(summary);
 }
 
-static void param_entry(const char *owner, const vt_param *row)
+static void param_entry(const vt_metric *owner, const vt_param *row)
 {
     char left[VTS_HELP_FLAG_MAX], right[VTS_HELP_TEXT_MAX];
     vts_help_param(row, owner, left, sizeof left, right, sizeof right);
@@ -161,7 +161,7 @@ static void request_options(void)
         macro(".SS", m->name);
         text(m->summary);
         for (size_t i = 0; i < m->params_count; i++)
-            param_entry(m->name, &m->params[i]);
+            param_entry(m, &m->params[i]);
     }
 }
 

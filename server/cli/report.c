@@ -48,14 +48,10 @@ int vts_print_own(char *text, size_t size)
 
 int vts_open_model(const vts_cli *cli, size_t k, vt_model **out)
 {
-    const char *path = NULL;
-    char name[256] = "";
     vt_error err = {0};
-
-    if (k < cli->models_count && vts_settings_model(cli->models[k], name, sizeof name, &path, &err) != VT_OK)
-        return vts_usage(cli, "%s", err.msg);
-    if (vt_model_open(out, path, name[0] ? name : NULL, &err) == VT_OK)
+    if (vts_settings_open_model(out, k < cli->models_count ? cli->models[k] : NULL, &err) == VT_OK)
         return 0;
-    vts_report(NULL, &err);
-    return VTS_EXIT_USAGE;
+    if (strcmp(err.param, "model") == 0)
+        return vts_usage(cli, "%s", err.msg);
+    return vts_report(NULL, &err);
 }

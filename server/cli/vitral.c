@@ -23,7 +23,10 @@ static const vts_command commands[] = {
      vts_cmd_models},
     {"labels", "[TEXT]", "the classes, all of them or those whose label contains TEXT",
      VTS_TAKES_MODEL | VTS_TAKES_FORMAT | VTS_TAKES_FIND, 0, 1, vts_cmd_labels},
-    {"inspect", "DIR", "what a checkpoint holds, and what the loader remarks", VTS_TAKES_FORMAT, 1, 1, vts_cmd_inspect},
+    {"inspect", "DIR[?image_size=N|HxW]",
+     "what was recognised in a checkpoint, what each method takes on it, what each tensor is for; or why it is not "
+     "read",
+     VTS_TAKES_FORMAT, 1, 1, vts_cmd_inspect},
     {"openapi", "", "the generated blocks of openapi.yaml", VTS_TAKES_OPENAPI, 0, 0, vts_cmd_openapi},
     {"check-config", "[FLAG...]", "the settings that vitrald would run with, and where each comes from",
      VTS_TAKES_SETTINGS, 0, SIZE_MAX, vts_cmd_check_config},

@@ -16,8 +16,9 @@
 
 static const vt_param table[] = {
     {.name = "model",
-     .help = "weights to serve: a folder, or NAME=folder; may be repeated, the first is the default; without it the "
-             "embedded model",
+     .help = "weights to serve: a folder, or NAME=folder, and ?image_size=N or ?image_size=HxW behind it for another "
+             "input size than its own (height x width, multiples of the patch); may be repeated, the first is the "
+             "default; without it the embedded model",
      .type = VT_TEXT,
      .flags = VT_PARAM_REPEAT,
      FIELD(models)},
@@ -77,13 +78,29 @@ static const vt_param table[] = {
      .max = 86400000,
      .def = 60000},
     {.name = "max_cost",
-     .help = "most forward passes that one request may cost",
+     .help = "most forward passes that one request may cost, counted at the size the model was opened with",
      .unit = "forwards",
      .type = VT_FLOAT,
      FIELD(max_cost),
      .min = 1,
      .max = 1e9,
      .def = VT_COST_MAX},
+    {.name = "image_side_max",
+     .help = "largest side that image_size of a request may ask for; a model's own size is always allowed; 0: requests "
+             "may not choose",
+     .unit = "pixels",
+     .type = VT_INT,
+     FIELD(image_side_max),
+     .max = 16384,
+     .def = 1024},
+    {.name = "image_size_max_bytes",
+     .help = "memory of one request whose image_size is larger than the model's own; never more than a worker's share "
+             "of memory_max_bytes",
+     .unit = "bytes",
+     .type = VT_SEED,
+     FIELD(image_size_max_bytes),
+     .max = BYTES_MAX,
+     .def = 512 << 20},
     {.name = "cache_bytes",
      .help = "memory for finished answers; 0: none is kept",
      .unit = "bytes",
@@ -270,7 +287,9 @@ static vt_status read_file(vts_settings *s, const char *path, vt_error *err)
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &fault);
     vt_status st = VT_OK;
     if (!root)
-        return vt_error_set(err, VT_E_INVALID, "config", "%s, line %d: %s", path, fault.line, fault.text);
+        return fault.line > 0
+                   ? vt_error_set(err, VT_E_INVALID, "config", "%s, line %d: %s", path, fault.line, fault.text)
+                   : vt_error_set(err, VT_E_INVALID, "config", "%s: %s", path, fault.text);
     if (!json_is_object(root))
         st = vt_error_set(err, VT_E_INVALID, "config", "%s: the settings must be one JSON object", path);
     json_object_foreach(root, key, value)
@@ -339,6 +358,16 @@ static vt_status set_variable(vts_settings *s, const vt_param *row, const char *
     return st;
 }
 
+/* Variables that ./run, the tests and their scripts hand on to whatever they start. */
+static bool is_for_tests(const char *name)
+{
+    static const char *const names[] = {"build", "shared", "require_shared"};
+    for (size_t k = 0; k < VT_COUNT(names); k++)
+        if (strcmp(name, names[k]) == 0)
+            return true;
+    return false;
+}
+
 static vt_status read_environment(vts_settings *s, char *const env[], vt_error *err)
 {
     char name[64];
@@ -347,6 +376,8 @@ static vt_status read_environment(vts_settings *s, char *const env[], vt_error *
         if (!variable_name(env[k], name, sizeof name, &value))
             continue;
         const vt_param *row = vt_param_find(table, VT_COUNT(table), name);
+        if (!row && is_for_tests(name))
+            continue;
         if (!row) {
             char capitals[80] = "";
             const char *near = nearest(name);
@@ -470,49 +501,6 @@ vt_status vts_settings_settle(vts_settings *s, const char *root, vt_error *err)
     return VT_OK;
 }
 
-vt_status vts_settings_model(const char *value, char *name, size_t name_size, const char **dir, vt_error *err)
-{
-    const char *equal = strchr(value, '='), *slash = strchr(value, '/');
-    name[0] = '\0';
-    *dir = value;
-    if (!equal || (slash && slash < equal)) /* a folder may have a `=` in its path */
-        return VT_OK;
-    const size_t n = (size_t)(equal - value);
-    if (n == 0 || n >= name_size ||
-        strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") < n)
-        return vt_error_set(err, VT_E_INVALID, "model",
-                            "model %s: a name has 1 to %zu letters, digits, dots, dashes and underscores", value,
-                            name_size - 1);
-    memcpy(name, value, n);
-    name[n] = '\0';
-    *dir = equal + 1;
-    if (!**dir)
-        return vt_error_set(err, VT_E_INVALID, "model", "model %s: no folder is given", value);
-    return VT_OK;
-}
-
-vt_status vts_settings_listen(const char *value, char *host, size_t host_size, unsigned *port, vt_error *err)
-{
-    const char *colon = strrchr(value, ':');
-    char *end = NULL;
-    size_t n = colon ? (size_t)(colon - value) : 0;
-    const char *from = value;
-    if (n >= 2 && value[0] == '[' && value[n - 1] == ']') {
-        from++;
-        n -= 2;
-    } else if (n > 0 && memchr(value, ':', n)) {
-        n = 0; /* a bare IPv6 address: is the last part of it the port? */
-    }
-    const unsigned long number = colon && colon[1] >= '0' && colon[1] <= '9' ? strtoul(colon + 1, &end, 10) : 65536;
-    if (n == 0 || n >= host_size || number > 65535 || *end)
-        return vt_error_set(err, VT_E_INVALID, "listen",
-                            "listen %s: it must be HOST:PORT, as in 127.0.0.1:8080 or [::1]:8080", value);
-    memcpy(host, from, n);
-    host[n] = '\0';
-    *port = (unsigned)number;
-    return VT_OK;
-}
-
 /* ---- as text ---- */
 
 void vts_settings_text(const vts_settings *settings, size_t k, char *buf, size_t size)
@@ -530,7 +518,7 @@ void vts_settings_text(const vts_settings *settings, size_t k, char *buf, size_t
 
 void vts_settings_help(FILE *out)
 {
-    fprintf(out, "usage: vitrald [--model [NAME=]DIR]... [--listen HOST:PORT] [flags]\n\n");
+    fprintf(out, "usage: vitrald [--model [NAME=]DIR[?image_size=N|HxW]]... [--listen HOST:PORT] [flags]\n\n");
     for (size_t k = 0; k < VT_COUNT(table); k++) {
         char flag[80], def[128];
         respell(flag, sizeof flag, table[k].name, '_', '-');

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "vitral/model.h"
 #include "vitral/param.h"
 #include "vitral/status.h"
 
@@ -16,13 +17,14 @@ typedef enum vts_origin { VTS_FROM_DEFAULT, VTS_FROM_FILE, VTS_FROM_VARIABLE, VT
 extern const char *const vts_origin_names[]; /* "default", "file", "variable", "flag" */
 
 typedef struct vts_settings {
-    char models[VTS_MODELS_MAX][VT_TEXT_MAX]; /* [NAME=]DIR each; none: the embedded model */
+    char models[VTS_MODELS_MAX][VT_TEXT_MAX]; /* [NAME=]DIR[?image_size=N|HxW] each; none: the embedded model */
     size_t models_count;
     char listen[VT_TEXT_MAX];
     int workers, queue; /* 0: cores of the cgroup quota; 0: 4 x workers (vts_settings_settle fills them in) */
     int upload_max_bytes, pixels_max, deadline_ms, upload_timeout_ms, drain_timeout_ms;
     double max_cost;
-    uint64_t uploads_max_bytes, cache_bytes, held_bytes, memory_max_bytes;
+    int image_side_max;
+    uint64_t uploads_max_bytes, cache_bytes, held_bytes, memory_max_bytes, image_size_max_bytes;
     int held_seconds, blas_threads, arena_keep_bytes;
     int connections_max, connections_per_ip_max, connection_timeout_s;
     char tls_cert_file[VT_TEXT_MAX], tls_key_file[VT_TEXT_MAX];
@@ -52,9 +54,16 @@ void vts_settings_help(FILE *out);
 /* Value of a row as text, "***" for a secret; a repeated one joined by ", ". */
 void vts_settings_text(const vts_settings *settings, size_t row, char *buf, size_t size);
 
-/* NAME and DIR of one --model value; name "" when it was not given. */
-VT_MUST_USE vt_status vts_settings_model(const char *value, char *name, size_t name_size, const char **dir,
-                                         vt_error *err);
+/* One --model value, [NAME=]DIR[?image_size=N|HxW], taken apart. */
+typedef struct vts_model_choice {
+    char name[64];           /* "" = the folder's */
+    char dir[VT_TEXT_MAX];   /* "" = the embedded model: ?image_size=N without a folder */
+    size_t image_h, image_w; /* 0 = the model's own */
+} vts_model_choice;
+VT_MUST_USE vt_status vts_settings_model(vts_model_choice *out, const char *value, vt_error *err);
+
+/* Opens what such a value names; NULL: the embedded model. The caller closes it. */
+VT_MUST_USE vt_status vts_settings_open_model(vt_model **out, const char *value, vt_error *err);
 
 /* HOST and PORT of --listen; "[::1]:8080" has its brackets taken off. */
 VT_MUST_USE vt_status vts_settings_listen(const char *value, char *host, size_t host_size, unsigned *port,

@@ -115,7 +115,7 @@ enum MHD_Result vts_answer_response(vts_request *r, int status, struct MHD_Respo
 {
     MHD_add_response_header(response, "X-Request-Id", r->id);
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    if (atomic_load(&r->service->draining) && !MHD_get_response_header(response, "Connection"))
+    if ((r->trailed || atomic_load(&r->service->draining)) && !MHD_get_response_header(response, "Connection"))
         MHD_add_response_header(response, "Connection", "close");
     add_cors(r, response);
     const enum MHD_Result queued = MHD_queue_response(r->connection, (unsigned)status, response);

@@ -4,8 +4,7 @@
  * stream's mutex, and leaves `waiting` set; whoever has something to say stores it under the same mutex and resumes only
  * if `waiting`. So no wake-up is lost and none is given to a connection that is not suspended.
  *
- * Only the newest progress is kept: a slow reader costs nothing. When a stage was left before its end had been told, its
- * end is told first, so `done` never falls inside a stage.
+ * Only the newest progress is kept, so a slow reader costs nothing; and only what the run told is told on.
  *
  * A client that has left is noticed by polling its socket while the connection is suspended (the number cannot be given
  * to anybody else then), or by the library at the next write, which ends the response and with it our side. */
@@ -34,13 +33,13 @@ struct vts_stream {
     struct MHD_Connection *connection; /* NULL once the response is gone */
     int socket;
     bool waiting, has_progress, beat, finished, final_sent;
-    vts_progress newest, told;
+    vts_progress newest;
     const char *outcome; /* static */
     int64_t quiet_since_ns;
     uint64_t sent;
-    char small[2 * EVENT_MAX]; /* progress and comments that are being sent */
-    char *large;               /* the last event */
-    const char *out;           /* what is being sent: small or large */
+    char small[EVENT_MAX]; /* progress that is being sent */
+    char *large;           /* the last event */
+    const char *out;       /* what is being sent: small or large */
     size_t out_size, out_at, large_size;
 };
 
@@ -155,12 +154,7 @@ static bool next_text(vts_stream *s)
     if (s->has_progress) {
         s->has_progress = false;
         s->out = s->small;
-        if (s->told.done < s->told.total && strcmp(s->told.stage, s->newest.stage) != 0) {
-            s->told.done = s->told.total;
-            s->out_size = vts_progress_text(&s->told, s->small, EVENT_MAX);
-        }
-        s->out_size += vts_progress_text(&s->newest, s->small + s->out_size, EVENT_MAX);
-        s->told = s->newest;
+        s->out_size = vts_progress_text(&s->newest, s->small, EVENT_MAX);
     } else if (s->finished && !s->final_sent) {
         s->final_sent = true;
         s->out = s->large;

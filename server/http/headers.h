@@ -19,6 +19,8 @@ typedef struct vts_headers {
     const char *accept; /* all Accept lines, joined by commas */
     const char *twice;  /* a sentence: one came twice of those that may come once */
     bool bad_name, bad_value, padded_coding;
+    bool gap;            /* there is more between the lines than was reported */
+    uintptr_t line_end;  /* address of the end of the line that was read last */
     size_t count, bytes; /* of all headers */
 
     /* judged */
@@ -30,7 +32,10 @@ typedef struct vts_headers {
     char room[VTS_HEADER_BYTES_MAX], accept_room[VTS_HEADER_BYTES_MAX];
 } vts_headers;
 
-void vts_headers_read(vts_headers *out, struct MHD_Connection *connection);
+/* method and version: as the library handed them to its handler, since where they lie counts. */
+void vts_headers_read(vts_headers *out, struct MHD_Connection *connection, const char *method, const char *version);
+
+size_t vts_headers_trailers(struct MHD_Connection *connection); /* header lines behind a chunked body, so far */
 
 /* What makes the framing of this request doubtful, or NULL: such a request is refused and its connection closed. */
 const char *vts_headers_fault(const vts_headers *headers, bool http11);

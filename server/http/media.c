@@ -216,7 +216,7 @@ int vts_accept_choose(const char *accept, const char *const *offered, size_t cou
     int best = -1, best_q = 0, q[MAX] = {0}, close[MAX] = {0};
     if (count > MAX)
         count = MAX;
-    if (!accept || !*skip_blanks(accept))
+    if (!accept || accept[strspn(accept, ", \t")] == '\0') /* RFC 9110, 12.5.1 and 5.6.1.2: a list of nothing */
         return 0;
     while (*accept) {
         char range[VTS_MEDIA_TYPE_MAX];

@@ -137,7 +137,8 @@ static void check_body(vts_request *r, const vts_headers *h)
         return;
     }
     const vts_budget budget = {&r->service->upload_bytes, r->service->uploads_max_bytes};
-    if (!vts_upload_open(&r->upload, r->multipart ? media.boundary : NULL, (size_t)h->content_length, budget))
+    const size_t announced = (size_t)h->content_length, most = h->chunked ? r->service->upload_max_bytes : announced;
+    if (!vts_upload_open(&r->upload, r->multipart ? media.boundary : NULL, announced, most, budget))
         vts_refuse(r, VTS_P_MEMORY_FULL, "", "no memory for the upload");
     else if (picture)
         r->upload.picture.there = true; /* an image of 0 bytes is an empty one, not a missing one */
@@ -182,7 +183,7 @@ static enum MHD_Result take_headers(vts_request *r, const char *method, const ch
     const bool http11 = strcmp(version, "HTTP/1.1") == 0;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     r->socket = info ? info->connect_fd : -1;
-    vts_headers_read(&h, r->connection);
+    vts_headers_read(&h, r->connection, method, version);
     read_identity(r, &h);
     const char *fault = r->oversized ? "the request target is longer than 16384 bytes" : vts_headers_fault(&h, http11);
     if (fault) {
@@ -359,7 +360,7 @@ enum MHD_Result vts_request_handle(void *cls, struct MHD_Connection *connection,
                                    const char *version, const char *data, size_t *size, void **self)
 {
     vts_request *r = *self;
-    (void)cls, (void)url, (void)connection;
+    (void)cls, (void)url;
     if (!r)
         return MHD_NO; /* no memory at its first line */
     const vts_phase phase = r->phase;
@@ -368,8 +369,10 @@ enum MHD_Result vts_request_handle(void *cls, struct MHD_Connection *connection,
         return take_headers(r, method, version);
     case VTS_BODY:
     case VTS_REFUSED:
-        if (*size == 0)
+        if (*size == 0) {
+            r->trailed = vts_headers_trailers(connection) > 0;
             return finish(r);
+        }
         r->received += *size;
         if ((r->phase == VTS_REFUSED && r->received > DRAIN_MAX) || is_late(r, 2))
             return MHD_NO; /* nothing can be said in mid-body: the socket drops */

@@ -63,6 +63,7 @@ struct vts_request {
     unsigned owner;    /* which token admitted it; 0 when none is asked for */
     int socket;
     bool multipart, preflight, oversized;
+    bool trailed; /* header lines came behind the body: where the library took them to end is not to be trusted */
 };
 
 /* The answer becomes a problem. The first refusal counts; later ones are ignored. param may be "". */

@@ -4,7 +4,7 @@
  * without; file names are never used.
  * A file in any other field is remembered by name, since "no picture" with the name of the field that has one helps more
  * than "no picture". Memory is taken as the body arrives, at most twice what has arrived: an announced length alone
- * costs nothing. */
+ * costs nothing. Nor is it more than the body may have: a budget of one largest body takes every body, one at a time. */
 #include "server/http/upload.h"
 
 #include "vitral/text.h"
@@ -41,11 +41,12 @@ static bool take_budget(vts_upload *up, size_t bytes)
 static bool append(vts_upload *up, vts_upload_file *file, const uint8_t *data, size_t size)
 {
     if (size > file->room - file->size) {
+        const size_t others = up->picture.size + up->mask.size - file->size, need = file->size + size;
         size_t room = file->room ? file->room * 2 : 65536;
-        if (up->expected > file->size && up->expected < room) /* no larger than what was announced */
-            room = up->expected;
-        while (room < file->size + size)
+        while (room < need)
             room *= 2;
+        if (room > up->most - others) /* what the body may still bring */
+            room = need > up->most - others ? need : up->most - others;
         if (!take_budget(up, room - file->room))
             return fail(up, VTS_P_MEMORY_FULL, "",
                         "the uploads that are being read take all the memory there is for them");
@@ -81,10 +82,10 @@ static bool begin_part(void *host, const vts_part *part)
         return true;
     }
     if (up->in_foreign) {
+        const size_t n = strlen(part->name), room = sizeof up->foreign - 1;
         if (!up->foreign[0])
-            snprintf(up->foreign, sizeof up->foreign, "%.60s", part->name);
-        if (!vt_utf8_valid(up->foreign, strlen(up->foreign)))
-            snprintf(up->foreign, sizeof up->foreign, "?"); /* cut inside a character */
+            snprintf(up->foreign, sizeof up->foreign, "%.*s%s",
+                     (int)(n <= room ? n : vt_utf8_cut(part->name, room - 3)), part->name, n <= room ? "" : "...");
         return true;
     }
     if (up->fields_count == VTS_FIELDS_MAX)
@@ -124,9 +125,23 @@ static bool part_data(void *host, const uint8_t *data, size_t size)
     return true;
 }
 
+/* A file is complete: what it has no use for goes back. */
+static void trim(vts_upload *up, vts_upload_file *file)
+{
+    uint8_t *exact = file->size > 0 && file->room > file->size ? realloc(file->data, file->size) : NULL;
+    if (!exact)
+        return;
+    atomic_fetch_sub(up->budget.used, file->room - file->size);
+    up->counted -= file->room - file->size;
+    file->data = exact;
+    file->room = file->size;
+}
+
 static bool end_part(void *host)
 {
     vts_upload *up = host;
+    if (up->into)
+        trim(up, up->into);
     if (up->into || up->in_foreign)
         return true;
     const char *value = up->field + up->field_name;
@@ -139,12 +154,13 @@ static bool end_part(void *host)
     return true;
 }
 
-bool vts_upload_open(vts_upload *up, const char *boundary, size_t expected, vts_budget budget)
+bool vts_upload_open(vts_upload *up, const char *boundary, size_t announced, size_t most, vts_budget budget)
 {
     const vts_part_sink sink = {.begin = begin_part, .data = part_data, .end = end_part, .host = up};
     memset(up, 0, sizeof *up);
     up->budget = budget;
-    up->expected = expected;
+    up->announced = announced;
+    up->most = most;
     vt_sha256_init(&up->picture.hash);
     vt_sha256_init(&up->mask.hash);
     if (!boundary)

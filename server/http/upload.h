@@ -39,8 +39,10 @@ typedef struct vts_upload {
     size_t fields_count;
     char foreign[64]; /* name of a file part that nobody reads, "" when there is none */
 
+    size_t announced; /* length of the body, 0: none was */
+
     /* own */
-    size_t counted, expected;
+    size_t counted, most;
     vts_budget budget;
     vts_multipart *reader; /* NULL for a raw picture */
     char *field;           /* the field that is being read: name, NUL, value */
@@ -51,8 +53,9 @@ typedef struct vts_upload {
     vt_error err;
 } vts_upload;
 
-/* boundary NULL: the body is the picture itself. expected: the announced length, or 0. False: out of memory. */
-bool vts_upload_open(vts_upload *upload, const char *boundary, size_t expected, vts_budget budget);
+/* boundary NULL: the body is the picture itself. announced: its length, or 0; most: bytes that will be fed at most. False:
+ * out of memory. */
+bool vts_upload_open(vts_upload *upload, const char *boundary, size_t announced, size_t most, vts_budget budget);
 
 /* The next bytes; the end. False: `problem` and `err` say why. */
 bool vts_upload_feed(vts_upload *upload, const uint8_t *data, size_t size);

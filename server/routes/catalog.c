@@ -32,7 +32,7 @@ vt_status vts_routes_describe(vts_model_set *set, vt_error *err)
 {
     const vt_model_info *info = vt_model_get_info(set->models[0]);
     const vt_model *const *models = (const vt_model *const *)set->models;
-    set->documents[VTS_DOC_METHODS].text = vts_json_methods(info, &set->documents[VTS_DOC_METHODS].size);
+    set->documents[VTS_DOC_METHODS].text = vts_json_methods(set->models[0], &set->documents[VTS_DOC_METHODS].size);
     set->documents[VTS_DOC_METRICS_LIST].text = vts_json_metrics_list(info, &set->documents[VTS_DOC_METRICS_LIST].size);
     set->documents[VTS_DOC_MODELS].text = vts_json_models(models, set->count, 0, &set->documents[VTS_DOC_MODELS].size);
     for (size_t k = 0; k < VTS_DOC_COUNT; k++)

@@ -87,11 +87,36 @@ static unsigned engine_flags(const vts_request *r, bool predict)
            (r->upload.mask.there ? VT_REQUEST_MASK : 0);
 }
 
+/* Two names of one class make one map: whether they are is known only when the picture has been seen. */
 static void check_one_picture(vts_request *r, const vt_request *request)
 {
-    if (r->accept == VTS_ACCEPT_PNG && vt_request_maps(request) > 1)
+    if (r->accept == VTS_ACCEPT_PNG && vt_request_maps_least(request) > 1)
         vts_refuse(r, VTS_P_NOT_ACCEPTABLE, "", "image/png is for one map, and this request has %zu",
                    vt_request_maps(request));
+}
+
+static void refuse_picture_and_id(vts_request *r)
+{
+    vts_refuse_param(r, "image_id", "a picture, or image_id", "there are both a picture and image_id");
+}
+
+/* A form may bring more pairs, and name the model when the query does not: then only what every model refuses is
+ * refused, in the words for the default. */
+static void check_form(vts_request *r, parsed *p, unsigned flags)
+{
+    vt_error err = {0};
+    const bool one = p->given[MODEL] || r->models->count == 1;
+    for (size_t k = 0; k < (one ? 1 : r->models->count); k++) {
+        vt_request *request = NULL;
+        vt_error *why = k == 0 ? &err : NULL;
+        if (!one)
+            p->model = r->models->models[k];
+        const vt_status st = open_request(&request, r, p, flags | VT_REQUEST_PARTIAL, why);
+        vt_request_close(request);
+        if (st == VT_OK)
+            return;
+    }
+    vts_refuse_error(r, &err);
 }
 
 static void check(vts_request *r, bool predict)
@@ -101,12 +126,14 @@ static void check(vts_request *r, bool predict)
     vt_error err = {0};
     if (!p)
         return; /* answer() will say so */
-    if (parse(r, p) &&
-        (p->given[MODEL] || r->models->count == 1 || !r->multipart)) { /* else the form may name another model */
-        if (open_request(&request, r, p, engine_flags(r, predict) | (r->multipart ? VT_REQUEST_PARTIAL : 0), &err) !=
-            VT_OK)
+    if (parse(r, p)) {
+        if (r->multipart)
+            check_form(r, p, engine_flags(r, predict));
+        else if (open_request(&request, r, p, engine_flags(r, predict), &err) != VT_OK)
             vts_refuse_error(r, &err);
-        else if (!r->multipart)
+        else if (p->given[IMAGE_ID] && (r->upload.picture.there || r->upload.announced > 0))
+            refuse_picture_and_id(r);
+        else
             check_one_picture(r, request);
     }
     vt_request_close(request);
@@ -118,7 +145,7 @@ static void check_picture(vts_request *r, const parsed *p, const vt_request *req
 {
     const vts_upload *up = &r->upload;
     if (up->picture.there && p->given[IMAGE_ID])
-        vts_refuse_param(r, "image_id", "a picture, or image_id", "there are both a picture and image_id");
+        refuse_picture_and_id(r);
     else if (up->picture.there && up->picture.size == 0)
         vts_refuse(r, VTS_P_IMAGE_EMPTY, "", "the picture has no bytes");
     else if (up->mask.there && up->mask.size == 0)
@@ -188,7 +215,7 @@ static char *renew_document(const vts_blob *blob, const char *id, size_t *size)
 }
 
 /* A picture that was read well may be named again; others are not worth keeping. */
-static void hold_picture(vts_job *job, const char *format, size_t width, size_t height, int64_t since_ns)
+static void hold_picture(vts_job *job, const char *format, size_t width, size_t height)
 {
     if (job->picture && job->picture_size && vts_store_takes(job->held, job->picture_size)) {
         uint8_t *exact = realloc(job->picture, job->picture_size); /* without the room it grew by */
@@ -201,7 +228,7 @@ static void hold_picture(vts_job *job, const char *format, size_t width, size_t 
             blob->width = width;
             blob->height = height;
             memcpy(blob->about, job->picture_digest, sizeof blob->about);
-            vts_store_put(job->held, job->picture_digest, job->owner, blob, since_ns);
+            vts_store_put(job->held, job->picture_digest, job->owner, blob, &job->in_held);
             vts_blob_drop(blob);
         }
     }
@@ -234,7 +261,7 @@ static bool answer_from_cache(vts_request *r, vts_job *job)
             vts_reply_header(&r->reply, blob->headers[k].name, blob->headers[k].value);
         add_etag(&r->reply, job->key);
         if (blob->format) /* the upload counts as one, although nothing had to be computed */
-            hold_picture(job, blob->format, blob->width, blob->height, vt_now_ns());
+            hold_picture(job, blob->format, blob->width, blob->height);
     }
     vts_blob_drop(blob);
     return body != NULL;
@@ -286,6 +313,10 @@ static void answer(vts_request *r, bool predict, void (*work)(vts_job *, vt_aren
         memcpy(job->mask_digest, r->upload.mask.digest, sizeof job->mask_digest);
         job->mask = vts_upload_take(&r->upload.mask, &job->mask_size);
     }
+    if (job->picture_id[0] && job->held)
+        vts_store_begin(job->held, &job->in_held, job->picture_digest, job->owner);
+    if (job->picture_id[0] && job->cache)
+        vts_store_begin(job->cache, &job->in_cache, job->picture_digest, job->owner);
     make_key(job, predict);
     if (!answer_from_cache(r, job)) {
         r->job = job;
@@ -298,8 +329,19 @@ out:
 
 /* ---- on a worker ---- */
 
+static void fail_stopping(vts_job *job)
+{
+    vt_error err = {0};
+    vt_error_set(&err, VT_E_CANCELLED, "", "the service is stopping");
+    vts_reply_problem(&job->reply, VTS_P_DRAINING, &err, job->id, 0, 1);
+}
+
 static void fail(vts_job *job, const vt_error *err)
 {
+    if (err->status == VT_E_CANCELLED && atomic_load(&job->stopped)) {
+        fail_stopping(job);
+        return;
+    }
     if (err->status == VT_E_INTERNAL || err->status == VT_E_IO)
         vts_log_note(job->log, "internal", "%s: %s", job->id, err->msg);
     vts_reply_problem(&job->reply, vts_problem_of_status(err->status), err, job->id,
@@ -312,8 +354,7 @@ static const vt_result *run(vts_job *job, vt_arena *arena, vts_verdict verdict)
     const vt_result *result = NULL;
     vt_error err = {0};
     if (verdict == VTS_ABANDONED) {
-        vt_error_set(&err, VT_E_CANCELLED, "", "the service is stopping");
-        vts_reply_problem(&job->reply, VTS_P_DRAINING, &err, job->id, 0, 1);
+        fail_stopping(job);
         return NULL;
     }
     if (verdict == VTS_OVERDUE) {
@@ -333,7 +374,7 @@ static const vt_result *run(vts_job *job, vt_arena *arena, vts_verdict verdict)
     if (job->stats)
         vts_stats_stages(job->stats, &result->timing);
     vts_job_free_mask(job);
-    hold_picture(job, result->image_format, result->image_width, result->image_height, job->published_ns);
+    hold_picture(job, result->image_format, result->image_width, result->image_height);
     return result;
 }
 
@@ -369,7 +410,7 @@ static void keep_answer(vts_job *job, const vt_result *result)
                 blob->width = result->image_width;
                 blob->height = result->image_height;
             }
-            vts_store_put(job->cache, job->key, job->owner, blob, job->published_ns);
+            vts_store_put(job->cache, job->key, job->owner, blob, &job->in_cache);
             vts_blob_drop(blob);
         }
     }

@@ -147,12 +147,11 @@ static void write_pictures(vts_writer *w, const vt_map *map)
 /* Beside the method's own, those of the metrics, spelled as in a request. */
 static void write_metric_params(vts_writer *w, const vt_map *map)
 {
-    char name[128];
+    char name[VT_ERROR_PARAM];
     for (size_t k = 0; k < map->metrics_count; k++) {
         const vt_metric_value *value = &map->metrics[k];
         for (size_t i = 0; i < value->metric->params_count && value->params; i++) {
-            snprintf(name, sizeof name, "%s.%s", value->metric->name, value->metric->params[i].name);
-            vts_write_key(w, name);
+            vts_write_key(w, vt_metric_param_name(name, sizeof name, value->metric, &value->metric->params[i]));
             vts_write_param(w, &value->metric->params[i], value->params);
         }
     }

@@ -5,9 +5,11 @@
  * defaults cost on the given model, in forward passes, null when that model cannot serve the method. Any thread. */
 #include "server/wire/wire.h"
 
+#include "server/wire/model.h"
 #include "server/wire/writer.h"
 #include "vitral/evaluate.h"
 #include "vitral/explain.h"
+#include "vitral/inspect.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -77,31 +79,19 @@ static void write_params(vts_writer *w, const vt_param *rows, size_t count, cons
     vts_write_array_end(w);
 }
 
-/* Forwards at the defaults; NAN when the model cannot serve the method. */
-static double default_cost(const vt_explainer *method, const vt_model_info *info)
+char *vts_json_methods(const vt_model *model, size_t *size)
 {
-    void *params = calloc(1, method->params_size + 1);
-    bool *given = calloc(method->params_count + 1, sizeof *given);
-    double cost = (double)NAN;
-    vt_error err = {0};
-
-    if (params && given) {
-        vt_params_default(method->params, method->params_count, info, params);
-        if (!method->settle || method->settle(info, params, given, &err) == VT_OK)
-            cost = method->cost(info, params);
-    }
-    free(params);
-    free(given);
-    return cost;
-}
-
-char *vts_json_methods(const vt_model_info *info, size_t *size)
-{
+    const vt_model_info *info = vt_model_get_info(model);
+    bool failed = false;
     vts_writer w;
     vts_write_init(&w, false, 16384);
     vts_write_array(&w);
     for (size_t k = 0; k < vt_explainer_count(); k++) {
         const vt_explainer *m = vt_explainer_at(k);
+        double cost = (double)NAN;
+        size_t bytes;
+        const vt_status st = vt_method_price(model, m, &cost, &bytes, NULL);
+        failed = failed || (st != VT_OK && st != VT_E_UNSUPPORTED);
         vts_write_object(&w);
         vts_write_key_text(&w, "name", m->name);
         vts_write_key_text(&w, "title", m->title);
@@ -109,7 +99,7 @@ char *vts_json_methods(const vt_model_info *info, size_t *size)
         vts_write_key_text(&w, "source", m->source);
         vts_write_key_text(&w, "notes", m->notes);
         vts_write_key_text(&w, "summary", m->summary);
-        vts_write_key_real(&w, "cost", default_cost(m, info));
+        vts_write_key_real(&w, "cost", cost);
         vts_write_key_bool(&w, "signed", m->yields & VT_YIELDS_SIGNED);
         vts_write_key_bool(&w, "class_specific", m->yields & VT_YIELDS_CLASS_SPECIFIC);
         vts_write_key_bool(&w, "needs_image", !(m->yields & VT_YIELDS_NO_IMAGE));
@@ -117,7 +107,11 @@ char *vts_json_methods(const vt_model_info *info, size_t *size)
         vts_write_object_end(&w);
     }
     vts_write_array_end(&w);
-    return vts_write_finish(&w, size);
+    char *text = vts_write_finish(&w, size);
+    if (!failed)
+        return text;
+    free(text);
+    return NULL;
 }
 
 char *vts_json_metrics_list(const vt_model_info *info, size_t *size)
@@ -150,37 +144,6 @@ char *vts_json_metrics_list(const vt_model_info *info, size_t *size)
     return vts_write_finish(&w, size);
 }
 
-static void write_triple(vts_writer *w, const char *key, const float v[3])
-{
-    vts_write_key(w, key);
-    vts_write_array_flat(w);
-    for (int c = 0; c < 3; c++)
-        vts_write_real(w, (double)v[c]);
-    vts_write_array_end(w);
-}
-
-static void write_preprocess(vts_writer *w, const vt_preprocess *p)
-{
-    static const char *const resize_rules[] = {"shorter", "keep_ratio", "squash", "border"};
-    static const char *const crop_rules[] = {"round_even", "floor", "trunc"};
-
-    vts_write_object(w);
-    vts_write_key_text(w, "resize", resize_rules[(size_t)p->resize < VT_COUNT(resize_rules) ? p->resize : 0]);
-    vts_write_key_pair(w, "resize_size", p->resize_h, p->resize_w);
-    vts_write_key_text(w, "crop", crop_rules[(size_t)p->crop < VT_COUNT(crop_rules) ? p->crop : 0]);
-    vts_write_key_pair(w, "crop_size", p->input_h, p->input_w);
-    vts_write_key_real(w, "crop_pct", p->crop_pct);
-    vts_write_key_text(w, "interpolation", p->filter < VT_FILTER_COUNT ? vt_filter_names[p->filter] : NULL);
-    write_triple(w, "mean", p->mean);
-    write_triple(w, "std", p->std);
-    vts_write_key(w, "fill");
-    vts_write_array_flat(w);
-    for (int c = 0; c < 3; c++)
-        vts_write_int(w, p->fill[c]);
-    vts_write_array_end(w);
-    vts_write_object_end(w);
-}
-
 char *vts_json_models(const vt_model *const *models, size_t count, size_t default_index, size_t *size)
 {
     vts_writer w;
@@ -191,20 +154,7 @@ char *vts_json_models(const vt_model *const *models, size_t count, size_t defaul
         vts_write_object(&w);
         vts_write_key_text(&w, "id", m->id);
         vts_write_key_bool(&w, "default", k == default_index);
-        vts_write_key_text(&w, "architecture", m->architecture);
-        vts_write_key_pair(&w, "image_size", m->image_h, m->image_w);
-        vts_write_key_pair(&w, "patch", m->patch_h, m->patch_w);
-        vts_write_key_int(&w, "layers", (long long)m->layers);
-        vts_write_key_int(&w, "heads", (long long)m->heads);
-        vts_write_key_int(&w, "width", (long long)m->width);
-        vts_write_key_int(&w, "prefix", (long long)m->prefix);
-        vts_write_key_int(&w, "classes", (long long)m->classes);
-        vts_write_key_text(&w, "activation", m->activation_name);
-        vts_write_key(&w, "preprocess");
-        write_preprocess(&w, &m->preprocess);
-        vts_write_key(&w, "bytes");
-        vts_write_uint(&w, m->bytes);
-        vts_write_key_text(&w, "backend", m->backend);
+        vts_write_model(&w, m);
         vts_write_object_end(&w);
     }
     vts_write_array_end(&w);
@@ -219,7 +169,7 @@ static unsigned fold(char c)
     return c == '_' ? ' ' : (unsigned char)c;
 }
 
-bool vts_label_contains(const char *label, const char *q)
+static bool contains(const char *label, const char *q)
 {
     for (;; label++) {
         size_t n = 0;
@@ -232,6 +182,12 @@ bool vts_label_contains(const char *label, const char *q)
     }
 }
 
+bool vts_class_matches(const vt_model *model, size_t k, const char *q)
+{
+    const char *synonym = vt_model_synonym(model, k);
+    return contains(vt_model_label(model, k), q) || (synonym && contains(synonym, q));
+}
+
 char *vts_json_labels(const vt_model *model, const char *q, size_t limit, size_t *size)
 {
     const size_t classes = vt_model_get_info(model)->classes;
@@ -241,13 +197,15 @@ char *vts_json_labels(const vt_model *model, const char *q, size_t limit, size_t
     vts_write_init(&w, false, 4096);
     vts_write_array(&w);
     for (size_t k = 0; k < classes && (limit == 0 || found < limit); k++) {
-        const char *label = vt_model_label(model, k);
-        if (q && !vts_label_contains(label, q))
+        const char *synonym = vt_model_synonym(model, k);
+        if (q && !vts_class_matches(model, k, q))
             continue;
         found++;
         vts_write_object(&w);
         vts_write_key_int(&w, "index", (long long)k);
-        vts_write_key_text(&w, "label", label);
+        vts_write_key_text(&w, "label", vt_model_label(model, k));
+        if (synonym)
+            vts_write_key_text(&w, "synonym", synonym);
         vts_write_object_end(&w);
     }
     vts_write_array_end(&w);

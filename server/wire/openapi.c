@@ -329,12 +329,11 @@ static void reference(block *b, const vt_param *row)
 /* METRIC.NAME: the same rows under their full names. */
 static void metric_rows(block *b, void (*visit)(block *b, const vt_param *row))
 {
-    char name[128];
+    char name[VT_ERROR_PARAM];
     for (size_t k = 0; k < vt_metric_count(); k++)
         for (size_t i = 0; i < vt_metric_at(k)->params_count; i++) {
             vt_param row = vt_metric_at(k)->params[i];
-            snprintf(name, sizeof name, "%s.%s", vt_metric_at(k)->name, row.name);
-            row.name = name;
+            row.name = vt_metric_param_name(name, sizeof name, vt_metric_at(k), &row);
             visit(b, &row);
         }
 }

@@ -25,14 +25,18 @@ typedef struct vts_envelope {
 char *vts_json_explain(const vt_result *result, const vts_envelope *envelope, bool pretty, size_t *size);
 char *vts_json_predict(const vt_result *result, const vts_envelope *envelope, bool pretty, size_t *size);
 
-/* info: the default model; defaults, ranges and costs that depend on a model are given for it. */
-char *vts_json_methods(const vt_model_info *info, size_t *size);
+/* For the default model: defaults, ranges and costs that depend on a model are given for it. NULL: no memory. */
+char *vts_json_methods(const vt_model *model, size_t *size);
 char *vts_json_metrics_list(const vt_model_info *info, size_t *size);
 char *vts_json_models(const vt_model *const *models, size_t count, size_t default_index, size_t *size);
 char *vts_json_labels(const vt_model *model, const char *q, size_t limit,
                       size_t *size); /* q "" = all; limit 0 = no limit */
 
-bool vts_label_contains(const char *label, const char *q); /* case ignored, `_` equals space */
+/* All that is known of one checkpoint, with what each method takes on it. NULL: err says why. */
+char *vts_json_inspect(const vt_model *model, size_t *size, vt_error *err);
+
+/* Whether the label of class k, in either form, contains q: case ignored, `_` equals space. */
+bool vts_class_matches(const vt_model *model, size_t k, const char *q);
 
 /* "243; p=0.830000; label=bull%20mastiff" for X-Vitral-Target and X-Vitral-Prediction. */
 char *vts_prediction_header(const vt_prediction *prediction);

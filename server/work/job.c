@@ -29,6 +29,8 @@ void vts_job_drop(vts_job *job)
 {
     if (!job || atomic_fetch_sub_explicit(&job->references, 1, memory_order_acq_rel) != 1)
         return;
+    vts_store_end(&job->in_held);
+    vts_store_end(&job->in_cache);
     vts_reply_clear(&job->reply);
     vt_request_close(job->request);
     vts_model_set_drop(job->models);

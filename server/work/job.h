@@ -56,12 +56,14 @@ struct vts_job {
     vts_blob *named;                  /* instead of picture: one that is held and was named by image_id */
     char picture_id[VTS_DIGEST_TEXT]; /* "sha256:<hex>", "" without a picture */
     uint8_t picture_digest[VTS_KEY_BYTES];
-    vts_store *held, *cache;    /* where picture and answer may be kept; NULL: nowhere */
-    uint8_t key[VTS_KEY_BYTES]; /* of the answer */
-    unsigned owner;             /* which token asks */
-    uint64_t pixels_max;        /* what a refusal for its size names */
-    uint64_t deadline_ms;       /* from publish; 0 = none */
+    vts_store *held, *cache;        /* where picture and answer may be kept; NULL: nowhere */
+    vts_interest in_held, in_cache; /* ended with the job */
+    uint8_t key[VTS_KEY_BYTES];     /* of the answer */
+    unsigned owner;                 /* which token asks */
+    uint64_t pixels_max;            /* what a refusal for its size names */
+    uint64_t deadline_ms;           /* from publish; 0 = none */
     vt_control control;
+    atomic_bool stopped; /* it was cancelled because the service stops */
 
     /* times of vt_now_ns(), for log and timing */
     int64_t published_ns, started_ns, ended_ns;

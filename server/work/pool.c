@@ -277,8 +277,10 @@ void vts_pool_stop(vts_pool *pool)
     pthread_mutex_lock(&pool->lock);
     pool->stopping = true;
     for (size_t k = 0; k < pool->workers_count; k++)
-        if (pool->workers[k].job)
+        if (pool->workers[k].job) {
+            atomic_store(&pool->workers[k].job->stopped, true); /* before the flag that is acted on */
             vt_control_cancel(&pool->workers[k].job->control);
+        }
     pthread_cond_broadcast(&pool->work);
     const bool join = !pool->joined;
     pool->joined = true;

@@ -53,7 +53,7 @@ unsigned vts_pool_promise(vts_pool *pool);
 /* Waits until no slot is taken; false when timeout_ms passed first. */
 bool vts_pool_wait_idle(vts_pool *pool, uint64_t timeout_ms);
 
-/* Cancels what runs, answers what waits (VTS_ABANDONED), joins the workers. No reserve succeeds afterwards. */
+/* Cancels what runs (setting `stopped`), answers what waits (VTS_ABANDONED), joins the workers. No reserve succeeds afterwards. */
 void vts_pool_stop(vts_pool *pool);
 void vts_pool_close(vts_pool *pool); /* stops first when needed; NULL is fine */
 

@@ -11,14 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 1024, ENTRIES_MAX = 16384, FORGOTTEN_MAX = 256 };
-
-/* A picture that was to be forgotten: work on it that began before must not bring it back. */
-typedef struct forgotten {
-    uint8_t about[VTS_KEY_BYTES];
-    unsigned owner;
-    int64_t when_ns;
-} forgotten;
+enum { BUCKETS = 1024, ENTRIES_MAX = 16384 };
 
 typedef struct entry {
     uint8_t key[VTS_KEY_BYTES];
@@ -36,8 +29,7 @@ struct vts_store {
     unsigned seconds;
     entry *newest, *oldest;
     entry *buckets[BUCKETS];
-    forgotten forgotten[FORGOTTEN_MAX]; /* a ring: no deadline is long enough to outlast it */
-    size_t forgotten_next;
+    vts_interest *interests; /* work under way */
 };
 
 vts_blob *vts_blob_new(uint8_t *data, size_t size)
@@ -150,18 +142,36 @@ bool vts_store_takes(const vts_store *store, size_t size)
     return most > sizeof(entry) + sizeof(vts_blob) && size <= most - sizeof(entry) - sizeof(vts_blob);
 }
 
-static bool was_forgotten(const vts_store *store, const vts_blob *blob, unsigned owner, int64_t since_ns)
+void vts_store_begin(vts_store *store, vts_interest *interest, const uint8_t about[VTS_KEY_BYTES], unsigned owner)
 {
-    for (size_t k = 0; k < FORGOTTEN_MAX; k++) {
-        const forgotten *f = &store->forgotten[k];
-        if (f->when_ns && f->when_ns >= since_ns && f->owner == owner &&
-            memcmp(f->about, blob->about, VTS_KEY_BYTES) == 0)
-            return true;
-    }
-    return false;
+    *interest = (vts_interest){.store = store, .owner = owner};
+    memcpy(interest->about, about, VTS_KEY_BYTES);
+    pthread_mutex_lock(&store->lock);
+    interest->next = store->interests;
+    if (interest->next)
+        interest->next->previous = interest;
+    store->interests = interest;
+    pthread_mutex_unlock(&store->lock);
 }
 
-void vts_store_put(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, vts_blob *blob, int64_t since_ns)
+void vts_store_end(vts_interest *interest)
+{
+    vts_store *store = interest->store;
+    if (!store)
+        return;
+    pthread_mutex_lock(&store->lock);
+    if (interest->previous)
+        interest->previous->next = interest->next;
+    else
+        store->interests = interest->next;
+    if (interest->next)
+        interest->next->previous = interest->previous;
+    pthread_mutex_unlock(&store->lock);
+    interest->store = NULL;
+}
+
+void vts_store_put(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, vts_blob *blob,
+                   const vts_interest *interest)
 {
     entry *removed = NULL, *e;
     const int64_t now = vt_now_ns();
@@ -172,7 +182,7 @@ void vts_store_put(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned 
     memcpy(e->key, key, VTS_KEY_BYTES);
     e->until_ns = store->seconds ? now + (int64_t)store->seconds * 1000000000 : 0;
     pthread_mutex_lock(&store->lock);
-    if (was_forgotten(store, blob, owner, since_ns)) {
+    if (interest && interest->forgotten) {
         pthread_mutex_unlock(&store->lock);
         vts_blob_drop(e->blob);
         free(e);
@@ -225,10 +235,9 @@ bool vts_store_remove_about(vts_store *store, const uint8_t about[VTS_KEY_BYTES]
     const int64_t now = vt_now_ns();
     bool there = false;
     pthread_mutex_lock(&store->lock);
-    forgotten *mark = &store->forgotten[store->forgotten_next++ % FORGOTTEN_MAX];
-    memcpy(mark->about, about, VTS_KEY_BYTES);
-    mark->owner = owner;
-    mark->when_ns = now;
+    for (vts_interest *i = store->interests; i; i = i->next)
+        if (i->owner == owner && memcmp(i->about, about, VTS_KEY_BYTES) == 0)
+            i->forgotten = true;
     for (entry *e = store->oldest, *next; e; e = next) {
         next = e->newer;
         if (e->owner == owner && memcmp(e->blob->about, about, VTS_KEY_BYTES) == 0) {

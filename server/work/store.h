@@ -37,11 +37,27 @@ typedef struct vts_store vts_store;
 VT_MUST_USE vt_status vts_store_open(vts_store **out, uint64_t bytes_max, unsigned seconds, vt_error *err);
 void vts_store_close(vts_store *store); /* NULL is fine */
 
+/* Work under way whose outcome may be put into the store. It lies with that work, so as many are remembered as there is
+ * work, and none is pushed out by requests to forget other pictures. */
+typedef struct vts_interest {
+    vts_store *store; /* NULL: not under way */
+    uint8_t about[VTS_KEY_BYTES];
+    unsigned owner;
+
+    /* under the store's lock */
+    bool forgotten;
+    struct vts_interest *next, *previous;
+} vts_interest;
+
+/* From begin to end the interest must stay where it is. End before the store is closed; a zeroed one has ended. */
+void vts_store_begin(vts_store *store, vts_interest *interest, const uint8_t about[VTS_KEY_BYTES], unsigned owner);
+void vts_store_end(vts_interest *interest);
+
 /* Keeps a reference of its own, under the key and the owner (an entry is seen by its owner only); replaces an older entry
- * and drops the least recently used ones. What is larger than the store is not kept, nor what is about a picture that was
- * to be forgotten after the work on it had begun (since_ns, of vt_now_ns()). */
+ * and drops the least recently used ones. What is larger than the store is not kept, nor what comes from work on a picture
+ * that was to be forgotten meanwhile. interest: of that work and of this store; NULL: none was under way. */
 void vts_store_put(vts_store *store, const uint8_t key[VTS_KEY_BYTES], unsigned owner, vts_blob *blob,
-                   int64_t since_ns);
+                   const vts_interest *interest);
 
 bool vts_store_takes(const vts_store *store, size_t size); /* would put() keep so many bytes? NULL: no */
 

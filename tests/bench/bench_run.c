@@ -37,14 +37,14 @@ static double median(double *x)
 static void bare_products(const vt_trace *tr)
 {
     const size_t T = tr->T, D = tr->D, M = tr->M, d = tr->d;
-    const size_t kernel = 3 * tr->info->patch_h * tr->info->patch_w;
+    const size_t kernel = tr->channels * tr->kernel_h * tr->kernel_w;
 
     vt_gemm(tr->s_out, D, tr->s_patches, kernel, false, tr->weights->patch_w, kernel, true, tr->P, D, kernel, 1.0f,
             0.0f);
     for (size_t l = 0; l < tr->L; l++) {
         const vt_block_weights *w = &tr->weights->blocks[l];
         float *qkv = tr->qkv;
-        vt_gemm(qkv, 3 * D, tr->s_norm, D, false, w->qkv_w, D, true, T, 3 * D, D, 1.0f, 0.0f);
+        vt_gemm(qkv, 3 * D, tr->s_norm, D, false, w->qkv_w[0], D, true, T, 3 * D, D, 1.0f, 0.0f);
         for (size_t h = 0; h < tr->H; h++)
             vt_gemm(tr->attn + h * T * T, T, qkv + h * d, 3 * D, false, qkv + D + h * d, 3 * D, true, T, T, d, 0.1f,
                     0.0f);

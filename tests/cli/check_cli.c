@@ -91,7 +91,7 @@ static int vitral(const char *fmt, ...)
         ck_assert_msg(got == (code), "%s: exit %d, not %d: %s", #__VA_ARGS__, got, (code), err);                       \
     } while (0)
 
-#define says(text, part) ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in: %s", part, text)
+#define says(text, part) ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in: %.3000s", part, text)
 
 static json_t *parsed(const char *text)
 {
@@ -231,6 +231,11 @@ static const struct {
     {"labels a b", "\"b\""},
     {"inspect", "DIR"},
     {"inspect static", "static"},
+    {"inspect models/default?image_size=33", "32x32"},
+    {"models --model models/default?image_size=x", "HxW"},
+    {"models --model models/default?size=64", "?image_size="},
+    {"predict --image-size 33 " CAT, "32x32"},
+    {"explain --json --image-size 64x " CAT, "HxW"},
     {"models --model default=models/default --model default=models/default", "default"},
     {"openapi --check no_such_file.yaml", "no_such_file.yaml"},
     {"openapi --check Makefile", "BEGIN generated"},
@@ -269,7 +274,7 @@ START_TEST(catalogues_are_those_of_the_service)
     vt_model *model = embedded();
     const vt_model *const shown = model;
     exits(0, "methods");
-    prints(vts_json_methods(vt_model_get_info(model), NULL));
+    prints(vts_json_methods(model, NULL));
     exits(0, "metrics --json");
     prints(vts_json_metrics_list(vt_model_get_info(model), NULL));
     exits(0, "models");
@@ -311,12 +316,81 @@ START_TEST(models_and_their_names)
     json_decref(j);
     exits(0, "inspect models/default");
     j = parsed(out);
-    ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(j, 0), "classes")), 10);
+    ck_assert_int_eq(json_integer_value(json_object_get(j, "classes")), 10);
     json_decref(j);
     exits(0, "predict --model mine=models/default " CAT);
     j = line(0);
     ck_assert_str_eq(json_string_value(json_object_get(j, "model")), "mine");
     json_decref(j);
+}
+END_TEST
+
+/* What is recognised, for people and for programs; the facts themselves are tested with the engine. */
+START_TEST(inspecting)
+{
+    exits(0, "inspect --text models/default");
+    static const char *const words[] = {"timm",
+                                        "32 x 32 pixels",
+                                        "6 layers, 3 heads",
+                                        "10 outputs, softmax",
+                                        "shorter side to 32",
+                                        "copied",
+                                        "GFLOP",
+                                        "chefer_lrp",
+                                        "text_map",
+                                        "not supported",
+                                        "0 unused",
+                                        "patch_embed.proj.weight ["};
+    for (size_t k = 0; k < VT_COUNT(words); k++)
+        says(out, words[k]);
+    exits(0, "inspect --json models/default");
+    json_t *j = parsed(out), *methods = json_object_get(j, "methods");
+    ck_assert_str_eq(json_string_value(json_object_get(j, "layout")), "timm");
+    ck_assert_str_eq(json_string_value(json_object_get(j, "kind")), "vit");
+    ck_assert_str_eq(json_string_value(json_object_get(j, "head")), "softmax");
+    ck_assert_str_eq(json_string_value(json_object_get(j, "pool")), "token");
+    ck_assert(json_is_null(json_object_get(j, "why_no_texts")));
+    ck_assert_uint_eq(json_array_size(methods), vt_explainer_count());
+    for (size_t k = 0; k < vt_explainer_count(); k++) {
+        const json_t *one = json_array_get(methods, k);
+        ck_assert_str_eq(json_string_value(json_object_get(one, "name")), vt_explainer_at(k)->name);
+        const bool served = json_is_true(json_object_get(one, "supported"));
+        ck_assert(served == json_is_real(json_object_get(one, "cost")) ||
+                  served == json_is_integer(json_object_get(one, "cost")));
+        ck_assert(served == json_is_integer(json_object_get(one, "bytes")));
+        ck_assert(served == json_is_null(json_object_get(one, "reason")));
+    }
+    const json_t *tensor = json_array_get(json_object_get(j, "tensors"), 0);
+    ck_assert_str_eq(json_string_value(json_object_get(tensor, "use")), "image");
+    ck_assert(json_is_array(json_object_get(tensor, "shape")) && json_is_string(json_object_get(tensor, "dtype")));
+    json_decref(j);
+}
+END_TEST
+
+/* Folders that are not read: one sentence with the reason, and exit code 2. */
+START_TEST(inspecting_what_is_not_read)
+{
+    static const struct {
+        const char *folder, *says;
+    } bad[] = {{"swin", "Swin Transformer"},
+               {"swin_unnamed", "relative_position_bias_table"},
+               {"pickle_bin_only", "convert it to safetensors"},
+               {"missing_tensor", "blocks.1.attn.qkv.weight is missing"},
+               {"config_missing", "config.json"}};
+    SKIP_UNLESS("models/bad/manifest.json");
+    for (size_t k = 0; k < VT_COUNT(bad); k++)
+        for (int json = 0; json < 2; json++) {
+            char relative[64];
+            snprintf(relative, sizeof relative, "models/bad/%s", bad[k].folder);
+            exits(2, "inspect %s %s", json ? "--json" : "--text", vt_shared(relative));
+            ck_assert_uint_eq(lines(out), 0);
+            ck_assert_uint_eq(lines(err), 1);
+            says(err, bad[k].says);
+        }
+    exits(0, "inspect --text %s", vt_shared("models/bad/extra_tensor"));
+    says(out, "2 unused");
+    says(out, "unused  I64   aux.num_batches_tracked []");
+    ck_assert_uint_eq(lines(err), 2);
 }
 END_TEST
 
@@ -396,6 +470,30 @@ static void holds(const char *name, const json_t *map, const char *key)
     free(coded);
     free(bytes);
 }
+
+/* The size of a request, of the model that is named, and of a folder that is looked at: three ways to one net. */
+START_TEST(input_sizes)
+{
+    exits(0, "explain --json --output values --method rollout --image-size 48x64 " CAT);
+    json_t *asked = line(0);
+    exits(0,
+          "explain --json --output values --method rollout --model \"default=models/default?image_size=48x64\" " CAT);
+    json_t *opened = line(0);
+    const json_t *map = json_array_get(json_object_get(asked, "maps"), 0);
+    ck_assert_int_eq(json_integer_value(json_array_get(json_object_get(map, "grid"), 0)), 12);
+    ck_assert_int_eq(json_integer_value(json_array_get(json_object_get(map, "grid"), 1)), 16);
+    ck_assert(json_equal(json_object_get(asked, "maps"), json_object_get(opened, "maps")));
+    ck_assert(json_equal(json_object_get(asked, "image"), json_object_get(opened, "image")));
+    ck_assert(json_equal(json_object_get(asked, "prediction"), json_object_get(opened, "prediction")));
+    json_decref(asked), json_decref(opened);
+    exits(0, "inspect --json \"models/default?image_size=48x64\"");
+    says(out, "\"image_size\":[48,64]");
+    exits(0, "models --json --model a=models/default --model \"b=?image_size=40\"");
+    says(out, "\"image_size\":[32,32]");
+    says(out, "\"image_size\":[40,40]");
+    exits(0, "predict --json --image-size 64 " CAT);
+}
+END_TEST
 
 START_TEST(files_and_their_names)
 {
@@ -606,9 +704,11 @@ VT_SUITE("cli", tcase_add_checked_fixture(tc, setup, teardown); tcase_add_test(t
          tcase_add_test(tc, manual_pages);
          tcase_add_loop_test(tc, wrong_usage_exits_2_and_says_why, 0, (int)VT_COUNT(wrong));
          tcase_add_test(tc, catalogues_are_those_of_the_service); tcase_add_test(tc, text_for_people);
+         tcase_add_test(tc, inspecting); tcase_add_test(tc, inspecting_what_is_not_read);
          tcase_add_test(tc, models_and_their_names); tcase_add_test(tc, answers_are_those_of_the_service);
-         tcase_add_test(tc, files_and_their_names); tcase_add_test(tc, many_maps_still_give_pictures);
-         tcase_add_test(tc, equal_stems_get_numbers); tcase_add_test(tc, jobs_change_neither_order_nor_bytes);
+         tcase_add_test(tc, input_sizes); tcase_add_test(tc, files_and_their_names);
+         tcase_add_test(tc, many_maps_still_give_pictures); tcase_add_test(tc, equal_stems_get_numbers);
+         tcase_add_test(tc, jobs_change_neither_order_nor_bytes);
          tcase_add_test(tc, one_bad_file_does_not_stop_the_others);
          tcase_add_test(tc, openapi_is_up_to_date_and_drift_is_seen);
          tcase_add_test(tc, settings_are_shown_with_their_origin); tcase_add_test(tc, a_mask_goes_with_one_file);

@@ -48,7 +48,8 @@ static inline int fuzz_decoder(vt_decoder *decode, const uint8_t *data, size_t s
         float input[3 * 8 * 8];
         vt_transform transform;
         fuzz_require(vt_preprocess_plan(&transform, &rule, VT_FIT_SQUASH, image.width, image.height, &err) == VT_OK);
-        fuzz_require(vt_preprocess_run(input, NULL, &image, &rule, &transform, arena, &err) == VT_OK); /* reads all */
+        fuzz_require(vt_preprocess_run(input, NULL, &image, &rule, &transform, arena, NULL, &err) ==
+                     VT_OK); /* reads all */
     }
     return 0;
 }

@@ -82,10 +82,10 @@ static void try_upload(const char *boundary, const uint8_t *data, size_t size)
 {
     static vts_upload up;
     atomic_size_t used = 0;
-    const vts_budget budget = {&used, 1 << 20};
+    const vts_budget budget = {&used, size}; /* what fits is taken */
     uint8_t digest[32];
     vt_sha256 hash;
-    require(vts_upload_open(&up, boundary, size, budget));
+    require(vts_upload_open(&up, boundary, size, size, budget));
     if ((size == 0 || vts_upload_feed(&up, data, size)) && vts_upload_finish(&up)) {
         const vts_upload_file *files[] = {&up.picture, &up.mask};
         for (size_t k = 0; k < 2; k++) {
@@ -98,7 +98,7 @@ static void try_upload(const char *boundary, const uint8_t *data, size_t size)
         }
         require(up.picture.size + up.mask.size <= size && up.fields_count <= VTS_FIELDS_MAX);
     } else {
-        require(up.err.msg[0] != '\0');
+        require(up.err.msg[0] != '\0' && up.problem != VTS_P_MEMORY_FULL);
     }
     vts_upload_close(&up);
     require(atomic_load(&used) == 0);

@@ -97,7 +97,7 @@ static void check_patch_embed(vt_golden_group *group, vt_bench *b, const vt_gold
     const vt_mark mark = vt_arena_mark(b->arena);
     float *out = vt_arena_alloc(b->arena, patches * info->width, sizeof *out); /* (P, D) */
     float *scratch = vt_arena_alloc(b->arena, patches * patch, sizeof *scratch);
-    vt_patch_embed_forward(out, scratch, b->input, w->patch_w, w->patch_b, info->grid_h, info->grid_w, info->patch_h,
+    vt_patch_embed_forward(out, scratch, b->input, w->patch_w, w->patch_b, 3, info->grid_h, info->grid_w, info->patch_h,
                            info->patch_w, info->width);
     vt_bench_compare(b, group, g, out, patches * info->width);
     vt_arena_rewind(b->arena, mark);

@@ -1,5 +1,6 @@
 /* Preprocessing against the real libraries: the table of size rules, the inputs of ViT-Ti and of the embedded model
- * from the picture files on, and the inputs of every checkpoint layout from their pixels. */
+ * from the picture files on, and the inputs of every checkpoint layout from its config files and its picture. */
+#include "engine/model/config.h"
 #include "engine/model/safetensors.h"
 #include "tests/support/suite.h"
 #include "vitral/image.h"
@@ -92,6 +93,64 @@ START_TEST(size_rules_of_the_libraries)
 }
 END_TEST
 
+/* The cards that lead to these rules; the torchvision backend of transformers has none of its own. */
+static const struct {
+    const char *name, *config, *preprocessor, *open_clip;
+} cards[] = {
+    {"torchvision resize 256 crop 224", "{\"resize_size\": 256, \"crop_size\": 224}", NULL, NULL},
+    {"torchvision resize 242 crop 224", "{\"resize_size\": 242, \"crop_size\": 224}", NULL, NULL},
+    {"torchvision resize 224 crop 257", "{\"resize_size\": 224, \"crop_size\": 257}", NULL, NULL},
+    {"timm 224 crop_pct 0.9 center", "{\"input_size\": [3, 224, 224], \"crop_pct\": 0.9}", NULL, NULL},
+    {"timm 224 crop_pct 0.875 center", "{\"input_size\": [3, 224, 224]}", NULL, NULL},
+    {"timm 240 crop_pct 0.95 center", "{\"input_size\": [3, 240, 240], \"crop_pct\": 0.95}", NULL, NULL},
+    {"timm 384 crop_pct 1.0 center", "{\"input_size\": [3, 384, 384], \"crop_pct\": 1}", NULL, NULL},
+    {"timm 224 crop_pct 0.9 squash", "{\"input_size\": [3, 224, 224], \"crop_pct\": 0.9, \"crop_mode\": \"squash\"}",
+     NULL, NULL},
+    {"timm 224 crop_pct 0.9 border", "{\"input_size\": [3, 224, 224], \"crop_pct\": 0.9, \"crop_mode\": \"border\"}",
+     NULL, NULL},
+    {"timm 192x288 (HxW) crop_pct 0.9 center", "{\"input_size\": [3, 192, 288], \"crop_pct\": 0.9}", NULL, NULL},
+    {"open_clip 224 shortest", NULL, NULL,
+     "{\"model_cfg\": {\"vision_cfg\": {\"image_size\": 224}}, \"preprocess_cfg\": {\"resize_mode\": \"shortest\"}}"},
+    {"hf vit size 224", "{\"model_type\": \"vit\"}", "{\"size\": 224}", NULL},
+    {"hf deit size 256 (int) crop 224", "{\"model_type\": \"deit\"}", "{\"size\": 256, \"crop_size\": 224}", NULL},
+    {"hf bit shortest_edge 256 crop 224, PIL backend", "{\"model_type\": \"dinov2\"}",
+     "{\"size\": {\"shortest_edge\": 256}, \"crop_size\": {\"height\": 224, \"width\": 224}}", NULL},
+    {"hf clip shortest_edge 224 crop 224, PIL backend", "{\"model_type\": \"clip\"}",
+     "{\"size\": 224, \"crop_size\": 224}", NULL},
+    {"hf clip shortest_edge 224 crop 257x251 (HxW), PIL backend", "{\"model_type\": \"clip\"}",
+     "{\"size\": {\"shortest_edge\": 224}, \"crop_size\": {\"height\": 257, \"width\": 251}}", NULL},
+};
+
+static vt_config_file text_file(const char *text)
+{
+    return (vt_config_file){text, text ? strlen(text) : 0};
+}
+
+START_TEST(cards_lead_to_the_rules)
+{
+    size_t r = 0;
+    while (r < VT_COUNT(rules) && strcmp(rules[r].name, cards[_i].name) != 0)
+        r++;
+    ck_assert_msg(r < VT_COUNT(rules), "no rule named '%s' here", cards[_i].name);
+    const vt_preprocess *want = &rules[r].rule;
+    const vt_config_files files = {.config = text_file(cards[_i].config),
+                                   .preprocessor = text_file(cards[_i].preprocessor),
+                                   .open_clip = text_file(cards[_i].open_clip)};
+    vt_warnings remarks = {0};
+    vt_config config;
+    vt_preprocess got;
+    vt_error err = {0};
+    ck_assert_msg(vt_config_parse(&config, &files, &remarks, &err) == VT_OK, "%s: %s", cards[_i].name, err.msg);
+    vt_config_preprocess(&config, config.input_h, config.input_w, &got);
+    ck_assert_msg(got.resize == want->resize && got.resize_h == want->resize_h && got.resize_w == want->resize_w &&
+                      got.crop == want->crop && got.input_h == want->input_h && got.input_w == want->input_w,
+                  "%s: rule %d to %zu x %zu, crop rule %d to %zu x %zu", cards[_i].name, got.resize, got.resize_h,
+                  got.resize_w, got.crop, got.input_h, got.input_w);
+    vt_config_free(&config);
+    vt_warnings_free(&remarks);
+}
+END_TEST
+
 /* ---- whole pictures ---- */
 
 static const vt_st_tensor *tensor(const vt_st_file *file, const char *name, const char *dtype, size_t count)
@@ -126,7 +185,7 @@ static void compare(const char *what, const vt_image *image, const vt_preprocess
     vt_transform t;
     vt_error err = {0};
     ck_assert_int_eq(vt_preprocess_plan(&t, rule, VT_FIT_MODEL, image->width, image->height, &err), VT_OK);
-    ck_assert_msg(vt_preprocess_run(got, got8, image, rule, &t, arena, &err) == VT_OK, "%s: %s", what, err.msg);
+    ck_assert_msg(vt_preprocess_run(got, got8, image, rule, &t, arena, NULL, &err) == VT_OK, "%s: %s", what, err.msg);
     for (size_t i = 0; rgb8 && i < n * 3; i++)
         ck_assert_msg(got8[i] == rgb8[i], "%s: pixel (%zu, %zu) channel %zu is %d, not %d", what, i / 3 % w, i / 3 / w,
                       i % 3, got8[i], rgb8[i]);
@@ -196,71 +255,104 @@ END_TEST
 
 /* ---- the layouts of models/formats ---- */
 
-#define HALF {0.5f, 0.5f, 0.5f}, .std = {0.5f, 0.5f, 0.5f}
-#define IMAGENET {0.485f, 0.456f, 0.406f}, .std = {0.229f, 0.224f, 0.225f}
-#define CLIP {0.48145466f, 0.4578275f, 0.40821073f}, .std = {0.26862954f, 0.26130258f, 0.27577711f}
-#define RULE(resize_, rh, rw, crop_, ih, iw, filter_, ...)                                                             \
-    {                                                                                                                  \
-        .resize = resize_, .resize_h = rh, .resize_w = rw, .crop = crop_, .input_h = ih, .input_w = iw,                \
-        .filter = filter_, .mean = __VA_ARGS__                                                                         \
-    }
-#define TIMM(size, scale, ...)                                                                                         \
-    RULE(VT_RESIZE_SHORTER, scale, scale, VT_CROP_ROUND_EVEN, size, size, VT_FILTER_BICUBIC, __VA_ARGS__)
-#define SQUASH32 RULE(VT_RESIZE_SQUASH, 32, 32, VT_CROP_FLOOR, 32, 32, VT_FILTER_BILINEAR, HALF)
-#define DINOV2 RULE(VT_RESIZE_SHORTER, 36, 36, VT_CROP_FLOOR, 32, 32, VT_FILTER_BICUBIC, IMAGENET)
-
-static const struct {
-    const char *folder;
-    vt_preprocess rule; /* as the card of that folder says it */
-} layouts[] = {
-    {"timm_vit", TIMM(32, 35, HALF)},
-    {"timm_vit_avg_fcnorm", TIMM(32, 35, HALF)},
-    {"timm_vit_binary", TIMM(32, 35, HALF)},
-    {"timm_vit_gap_noclass", TIMM(32, 33, HALF)},
-    {"timm_vit_noqkvbias", TIMM(32, 35, HALF)},
-    {"timm_vit_qknorm", TIMM(32, 35, HALF)},
-    {"timm_vit_clip_quickgelu", TIMM(32, 32, CLIP)},
-    {"timm_deit3", TIMM(32, 35, IMAGENET)},
-    {"timm_deit_distilled", TIMM(32, 35, IMAGENET)},
-    {"timm_dinov2", TIMM(32, 32, IMAGENET)},
-    {"timm_dinov2_swiglu", TIMM(32, 32, IMAGENET)},
-    {"timm_hybrid_r", TIMM(64, 71, HALF)},
-    {"original_deit3", TIMM(32, 35, IMAGENET)},
-    {"open_clip", TIMM(32, 32, CLIP)},
-    {"timm_vit_nonsquare", RULE(VT_RESIZE_KEEP_RATIO, 35, 53, VT_CROP_ROUND_EVEN, 32, 48, VT_FILTER_BICUBIC, HALF)},
-    {"hf_vit", SQUASH32},
-    {"hf_vit_base", SQUASH32},
-    {"hf_vit_gelunew", SQUASH32},
-    {"hf_vit_multilabel", SQUASH32},
-    {"hf_vit_nonsquare", RULE(VT_RESIZE_SQUASH, 32, 48, VT_CROP_FLOOR, 32, 48, VT_FILTER_BILINEAR, HALF)},
-    {"hf_deit", RULE(VT_RESIZE_SQUASH, 36, 36, VT_CROP_FLOOR, 32, 32, VT_FILTER_BICUBIC, IMAGENET)},
-    {"hf_deit_teacher", RULE(VT_RESIZE_SQUASH, 37, 37, VT_CROP_FLOOR, 32, 32, VT_FILTER_BICUBIC, IMAGENET)},
-    {"hf_clip", RULE(VT_RESIZE_SHORTER, 32, 32, VT_CROP_FLOOR, 32, 32, VT_FILTER_BICUBIC, CLIP)},
-    {"hf_dinov2", DINOV2},
-    {"hf_dinov2_base_swiglu", DINOV2},
-    {"hf_dinov2_reg", DINOV2},
+static const char *const layouts[] = {
+    "hf_clip",
+    "hf_deit",
+    "hf_deit_teacher",
+    "hf_deit_teacher_v5names",
+    "hf_dinov2",
+    "hf_dinov2_base_swiglu",
+    "hf_dinov2_base_swiglu_v5names",
+    "hf_dinov2_interp",
+    "hf_dinov2_reg",
+    "hf_dinov2_reg_interp",
+    "hf_dinov2_v5names",
+    "hf_vit",
+    "hf_vit_base",
+    "hf_vit_gelunew",
+    "hf_vit_multilabel",
+    "hf_vit_nonsquare",
+    "hf_vit_regression",
+    "hf_vit_sharded",
+    "hf_vit_v5names",
+    "open_clip",
+    "original_deit3",
+    "original_dinov2_reg4",
+    "timm_deit3",
+    "timm_deit_distilled",
+    "timm_dinov2",
+    "timm_dinov2_reg4",
+    "timm_dinov2_swiglu",
+    "timm_hybrid_r",
+    "timm_hybrid_stem",
+    "timm_vit",
+    "timm_vit_avg_fcnorm",
+    "timm_vit_bf16",
+    "timm_vit_binary",
+    "timm_vit_clip_quickgelu",
+    "timm_vit_f16",
+    "timm_vit_gap_noclass",
+    "timm_vit_nonsquare",
+    "timm_vit_noqkvbias",
+    "timm_vit_qknorm",
+    "torchvision_vit",
+    "torchvision_vit_oldmlp",
 };
+
+/* The rule as the files of a folder say it, for the size that its expected input has. */
+static vt_preprocess rule_of(const char *folder, const vt_st_tensor *input)
+{
+    char path[160];
+    uint8_t *texts[3] = {NULL};
+    static const char *const names[] = {"config.json", "preprocessor_config.json", "open_clip_config.json"};
+    vt_config_files files = {.origin = VT_FROM_TIMM};
+    vt_config_file *const to[] = {&files.config, &files.preprocessor, &files.open_clip};
+    vt_warnings remarks = {0};
+    vt_config config;
+    vt_preprocess rule;
+    vt_error err = {0};
+    for (size_t i = 0; i < VT_COUNT(names); i++) {
+        snprintf(path, sizeof path, "models/formats/%s/%s", folder, names[i]);
+        texts[i] = vt_test_read(vt_shared(path), &to[i]->size);
+        to[i]->text = (const char *)texts[i];
+    }
+    ck_assert_msg(files.config.text || files.open_clip.text, "%s: no config", folder);
+    ck_assert_msg(vt_config_parse(&config, &files, &remarks, &err) == VT_OK, "%s: %s", folder, err.msg);
+    ck_assert_msg(remarks.count == 0, "%s: %s", folder, remarks.texts[0]); /* every key of every folder is known */
+    ck_assert_uint_eq(input->ndim, 3);
+    ck_assert_msg(config.input_h == input->shape[1] && config.input_w == input->shape[2], "%s: input of %zu x %zu",
+                  folder, config.input_h, config.input_w);
+    vt_config_preprocess(&config, config.input_h, config.input_w, &rule);
+    vt_config_free(&config);
+    vt_warnings_free(&remarks);
+    for (size_t i = 0; i < VT_COUNT(names); i++)
+        free(texts[i]);
+    return rule;
+}
 
 START_TEST(inputs_of_all_layouts)
 {
     char path[128], png[128];
     vt_error err = {0};
     vt_st_file *file;
-    snprintf(path, sizeof path, "models/formats/%s/expected.safetensors", layouts[_i].folder);
-    snprintf(png, sizeof png, "models/formats/%s/image.png", layouts[_i].folder);
+    snprintf(path, sizeof path, "models/formats/%s/expected.safetensors", layouts[_i]);
+    snprintf(png, sizeof png, "models/formats/%s/image.png", layouts[_i]);
     SKIP_UNLESS(path);
     ck_assert_msg(vt_st_open(&file, vt_shared(path), path, &err) == VT_OK, "%s", err.msg);
     const vt_image image = decode(png);
     const vt_st_tensor *pixels = tensor(file, "image", "U8", image.width * image.height * 3);
     ck_assert_uint_eq(pixels->shape[0], image.height);
     ck_assert_msg(memcmp(pixels->data, image.rgb, pixels->bytes) == 0, "%s is decoded to other pixels", png);
-    const vt_preprocess *rule = &layouts[_i].rule;
-    compare(layouts[_i].folder, &image, rule, NULL, tensor(file, "input", "F32", rule->input_w * rule->input_h * 3));
+    const vt_st_tensor *input = vt_st_find(file, "input");
+    ck_assert_msg(input != NULL, "%s: no input", path);
+    const vt_preprocess rule = rule_of(layouts[_i], input);
+    compare(layouts[_i], &image, &rule, NULL, tensor(file, "input", "F32", rule.input_w * rule.input_h * 3));
     vt_st_close(file);
 }
 END_TEST
 
 VT_SUITE("golden/preprocess", tcase_add_checked_fixture(tc, open_arena, close_arena),
-         tcase_add_test(tc, size_rules_of_the_libraries), tcase_add_loop_test(tc, vit_tiny_inputs, 0, 4),
-         tcase_add_test(tc, embedded_model_pictures),
+         tcase_add_test(tc, size_rules_of_the_libraries),
+         tcase_add_loop_test(tc, cards_lead_to_the_rules, 0, (int)VT_COUNT(cards)),
+         tcase_add_loop_test(tc, vit_tiny_inputs, 0, 4), tcase_add_test(tc, embedded_model_pictures),
          tcase_add_loop_test(tc, inputs_of_all_layouts, 0, (int)VT_COUNT(layouts)))

@@ -298,7 +298,7 @@ END_TEST
 /* ---- patch embedding ---- */
 typedef struct patch_setting {
     const float *weight, *bias;
-    size_t gh, gw, ph, pw, D;
+    size_t channels, gh, gw, ph, pw, D;
 } patch_setting;
 
 static double patch_loss(const double *image, const double *w, const void *setting)
@@ -309,28 +309,29 @@ static double patch_loss(const double *image, const double *w, const void *setti
     for (size_t o = 0; o < s->D; o++)
         for (size_t p = 0; p < s->gh * s->gw; p++)
             loss += w[p * s->D + o] * (double)s->bias[o];
-    for (size_t c = 0; c < 3; c++)
+    for (size_t c = 0; c < s->channels; c++)
         for (size_t y = 0; y < H; y++)
             for (size_t x = 0; x < W; x++)
                 for (size_t o = 0; o < s->D; o++) {
                     const size_t patch = y / s->ph * s->gw + x / s->pw;
                     const size_t k = (c * s->ph + y % s->ph) * s->pw + x % s->pw;
-                    loss +=
-                        w[patch * s->D + o] * image[(c * H + y) * W + x] * (double)s->weight[o * 3 * s->ph * s->pw + k];
+                    loss += w[patch * s->D + o] * image[(c * H + y) * W + x] *
+                            (double)s->weight[o * s->channels * s->ph * s->pw + k];
                 }
     return loss;
 }
 
 START_TEST(patch_embed)
 {
-    static const size_t shapes[][5] = {{1, 1, 2, 2, 3}, {2, 3, 4, 2, 5}, {3, 1, 3, 5, 4}};
-    const patch_setting sizes = {NULL, NULL, shapes[_i][0], shapes[_i][1], shapes[_i][2], shapes[_i][3], shapes[_i][4]};
-    const size_t P = sizes.gh * sizes.gw, K = 3 * sizes.ph * sizes.pw, D = sizes.D;
+    static const size_t shapes[][6] = {{3, 1, 1, 2, 2, 3}, {3, 2, 3, 4, 2, 5}, {3, 3, 1, 3, 5, 4}, {7, 2, 3, 1, 1, 5}};
+    const patch_setting sizes = {NULL,          NULL,          shapes[_i][0], shapes[_i][1],
+                                 shapes[_i][2], shapes[_i][3], shapes[_i][4], shapes[_i][5]};
+    const size_t P = sizes.gh * sizes.gw, K = sizes.channels * sizes.ph * sizes.pw, D = sizes.D;
     float *image = floats(P * K, 1), *w = floats(P * D, 2), *weight = floats(D * K, 3), *bias = floats(D, 4);
     float *dimage = floats(P * K, 5), *patches = floats(P * K, 6);
     patch_setting s = sizes;
     s.weight = weight, s.bias = bias;
-    vt_patch_embed_backward(dimage, patches, w, weight, s.gh, s.gw, s.ph, s.pw, D);
+    vt_patch_embed_backward(dimage, patches, w, weight, s.channels, s.gh, s.gw, s.ph, s.pw, D);
     compare("patch_embed", dimage, patch_loss, image, P * K, w, P * D, &s);
     free(image), free(w), free(weight), free(bias), free(dimage), free(patches);
 }
@@ -338,4 +339,4 @@ END_TEST
 
 VT_SUITE("layers", tcase_add_loop_test(tc, linear, 0, 3); tcase_add_loop_test(tc, layernorm, 0, 4);
          tcase_add_loop_test(tc, softmax_rows, 0, 4); tcase_add_loop_test(tc, gelu, 0, 3);
-         tcase_add_loop_test(tc, attention, 0, VT_COUNT(attentions)); tcase_add_loop_test(tc, patch_embed, 0, 3))
+         tcase_add_loop_test(tc, attention, 0, VT_COUNT(attentions)); tcase_add_loop_test(tc, patch_embed, 0, 4))

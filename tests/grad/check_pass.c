@@ -39,6 +39,28 @@ static const net nets[] = {
       .layers = 1,
       .mlp = 10,
       .classes = 2}},
+    {"gated MLP", {.prefix = 1, .gated = true, BASE}},
+    {"norms of q and k", {.prefix = 1, .qk_norm = true, BASE}},
+    {"class token and mean of the patches", {.prefix = 1, .token_avg = true, BASE}},
+    {"class token and mean of the patches, registers",
+     {.prefix = 4, .pos_class_only = true, .layer_scale = true, .token_avg = true, BASE}},
+    {"joint space of pictures and texts",
+     {.prefix = 1, .norm_pre = true, .quick_gelu = true, .no_patch_bias = true, .joint = 5, BASE}},
+    {"gated, norms of q and k, mean, odd sizes",
+     {.prefix = 1,
+      .gated = true,
+      .qk_norm = true,
+      .pool_avg = true,
+      .fc_norm = true,
+      .grid_h = 2,
+      .grid_w = 3,
+      .patch = 2,
+      .width = 15,
+      .heads = 3,
+      .layers = 2,
+      .mlp = 7,
+      .classes = 4}},
+    {"distillation token that nobody reads", {.prefix = 2, .one_head = true, BASE}},
     {"one patch",
      {.prefix = 1, .grid_h = 1, .grid_w = 1, .patch = 4, .width = 8, .heads = 2, .layers = 2, .mlp = 8, .classes = 2}},
 };
@@ -171,6 +193,45 @@ START_TEST(needs_do_not_change_values)
 }
 END_TEST
 
+/* What rollout keeps, a matrix for each layer, is what it would make of every head; and where the heads are kept, the
+ * matrices are not. */
+START_TEST(fused_attention_is_that_of_the_heads)
+{
+    static const uint32_t needs[VT_FUSIONS] = {
+        [VT_FUSE_MEAN] = VT_NEEDS_ATTN_MEAN, [VT_FUSE_MAX] = VT_NEEDS_ATTN_MAX, [VT_FUSE_MIN] = VT_NEEDS_ATTN_MIN};
+    const uint32_t all = VT_NEEDS_ATTN_MEAN | VT_NEEDS_ATTN_MAX | VT_NEEDS_ATTN_MIN;
+    vt_error err = {0};
+    vt_trace part;
+    open_net((size_t)_i, VT_NEEDS_ATTN | all);
+    ck_assert(!trace.attn_mean && !trace.attn_max && !trace.attn_min);
+    const size_t T = info->tokens, n = T * T;
+    float *want = calloc(2 * n, sizeof *want), *got = want + n;
+    ck_assert_ptr_nonnull(want);
+    for (int f = 0; f <= VT_FUSIONS; f++) { /* each alone, then all three */
+        const uint32_t asked = f < VT_FUSIONS ? needs[f] : all;
+        const size_t keeps = f < VT_FUSIONS ? 1 : 3;
+        ck_assert_int_eq(vt_trace_open(&part, model, asked, arena, &err), VT_OK);
+        ck_assert_int_eq(vt_forward(&part, image, NULL, &err), VT_OK);
+        ck_assert(memcmp(part.logits, trace.logits, info->classes * sizeof(float)) == 0);
+        ck_assert(f == VT_FUSIONS || vt_needs_fused((vt_fusion)f) == asked);
+        for (size_t l = 0; l < info->layers; l++)
+            for (int g = 0; g < VT_FUSIONS; g++) {
+                const bool kept = (asked & needs[g]) != 0;
+                ck_assert_int_eq(vt_trace_fused_attn(&part, l, (vt_fusion)g, got), kept);
+                vt_fuse_heads(want, vt_trace_attn(&trace, l), (vt_fusion)g, info->heads, n);
+                ck_assert(!kept || memcmp(got, want, n * sizeof *got) == 0);
+                ck_assert(vt_trace_fused_attn(&trace, l, (vt_fusion)g, got) && memcmp(got, want, n * sizeof *got) == 0);
+            }
+        ck_assert(!vt_trace_fused_attn(&part, info->layers, VT_FUSE_MEAN, got));
+        const size_t plain = vt_trace_bytes(info, 0, 1), more = keeps * info->layers * n * sizeof(float);
+        ck_assert_uint_eq(vt_trace_bytes(info, asked, 1), plain + more);
+        ck_assert_uint_eq(vt_trace_bytes(info, asked | VT_NEEDS_ATTN, 1), vt_trace_bytes(info, VT_NEEDS_ATTN, 1));
+    }
+    free(want);
+    close_net();
+}
+END_TEST
+
 static double largest_of(const float *x, size_t n)
 {
     double most = 0.0;
@@ -295,6 +356,36 @@ START_TEST(accessors_refuse_what_was_not_recorded)
 }
 END_TEST
 
+/* Without texts, or without a head, what would be read is there all the same: for CLIP the unit vector of the picture. */
+START_TEST(features_need_no_head)
+{
+    static const vt_test_tiny_options joint = {.prefix = 1, .norm_pre = true, .joint = 5, BASE};
+    vt_test_tiny_options none = joint;
+    vt_error err = {0};
+    float features[5], pixels[3 * 64];
+    double square = 0.0;
+    none.classes = 0;
+    vt_test_fill(pixels, VT_COUNT(pixels), 3);
+    for (int k = 0; k < 2; k++) {
+        model = vt_test_tiny_open(k ? &joint : &none, &bytes);
+        info = vt_model_get_info(model);
+        ck_assert(info->has_texts && info->features == 5 && info->classes == (k ? 3 : 0));
+        ck_assert_int_eq(vt_arena_open(&arena, (size_t)64 << 20, &err), VT_OK);
+        ck_assert_int_eq(vt_trace_open(&trace, model, k ? VT_NEEDS_INPUT_GRAD : 0, arena, &err), VT_OK);
+        ck_assert_int_eq(vt_forward(&trace, pixels, NULL, &err), VT_OK);
+        if (k == 0)
+            memcpy(features, trace.features, sizeof features);
+        ck_assert_mem_eq(features, trace.features, sizeof features);
+        vt_arena_close(arena);
+        vt_model_close(model);
+        free(bytes);
+    }
+    for (size_t i = 0; i < 5; i++)
+        square += (double)features[i] * (double)features[i];
+    ck_assert_double_eq_tol(square, 1.0, 1e-6);
+}
+END_TEST
+
 START_TEST(passes_obey_cancel)
 {
     vt_control control;
@@ -311,7 +402,9 @@ END_TEST
 VT_SUITE("pass", tcase_add_loop_test(tc, logits_match_the_double_net, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, gradients_match_central_differences, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, needs_do_not_change_values, 0, (int)VT_COUNT(nets));
+         tcase_add_loop_test(tc, fused_attention_is_that_of_the_heads, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, a_batch_is_its_pictures, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, norm_gradients_match_a_nudged_beta, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, relprop_leaves_the_trace_alone, 0, (int)VT_COUNT(nets));
-         tcase_add_test(tc, accessors_refuse_what_was_not_recorded); tcase_add_test(tc, passes_obey_cancel))
+         tcase_add_test(tc, accessors_refuse_what_was_not_recorded); tcase_add_test(tc, features_need_no_head);
+         tcase_add_test(tc, passes_obey_cancel))

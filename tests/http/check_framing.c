@@ -3,6 +3,8 @@
 #include "tests/support/http_service.h"
 #include "tests/support/suite.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +96,7 @@ static const char *const twice[] = {
     "Origin: http://a\r\nOrigin: http://b\r\n",
     "Expect: 100-continue\r\nExpect: 100-continue\r\n",
     "Host: b\r\n",
+    "X-Request-Id: a\r\nX-Request-Id: b\r\n",
 };
 
 START_TEST(nothing_is_given_twice)
@@ -115,29 +118,159 @@ START_TEST(carriage_returns_are_refused)
 }
 END_TEST
 
-/* For the library a NUL ends the value: what stands behind it reaches nobody, here or in the library itself. */
-START_TEST(values_end_at_a_nul)
+/* ---- lines that the library reads in its own way ---- */
+
+/* What it makes of them, silently: a folded line lengthens the name of its header, an empty name ends the section, a NUL
+ * ends a name or a value. Each is followed by what would then be a request of its own, which must never be answered. */
+#define AND_MORE "GET http://t/readyz HTTP/1.1\r\nHost: t\r\n\r\n"
+#define GET "GET /healthz HTTP/1.1\r\nHost: t\r\n"
+#define POST "POST /explain?method=rollout HTTP/1.1\r\nHost: t\r\nContent-Type: image/jpeg\r\n"
+#define BYTES(text) text, sizeof(text) - 1
+static const struct {
+    const char *request;
+    size_t size;
+} misread[] = {
+    /* folded */
+    {BYTES(GET "Content-Length:\r\n 45\r\n\r\n" AND_MORE)},
+    {BYTES(GET "Content-Length:\r\n\t45\r\n\r\n" AND_MORE)},
+    {BYTES(POST "Content-Length: 5\r\n 7\r\n\r\nabcde" AND_MORE)},
+    {BYTES(POST "Content-Length: 5\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" AND_MORE)},
+    {BYTES(POST "Transfer-Encoding: chunked\r\nContent-Length:\r\n 5\r\n\r\n0\r\n\r\n" AND_MORE)},
+    {BYTES(POST "Transfer-Encoding: chunked\r\n \r\n\r\n0\r\n\r\n" AND_MORE)},
+    {BYTES(GET "Accept:\r\n image/png\r\n\r\n" AND_MORE)},
+    {BYTES(GET "Authorization: Bearer a\r\n b\r\n\r\n" AND_MORE)},
+    {BYTES(GET "X-Any: a\r\n b\r\nX-Other: c\r\n\r\n" AND_MORE)},
+    {BYTES(GET "X-Any: a\r\n \r\nX-Other: c\r\n\r\n" AND_MORE)},
+    {BYTES(GET "X-Any: a\r\n b\r\n c\r\n\r\n" AND_MORE)},
+    {BYTES("GET /healthz HTTP/1.1\r\nHost:\r\n t\r\n\r\n" AND_MORE)},
+    {BYTES("GET /healthz HTTP/1.0\r\nX-Any: a\r\n b\r\n\r\n" AND_MORE)},
+    /* the same, already put together */
+    {BYTES(GET "Content-Length5: 5\r\n\r\n" AND_MORE)},
+    {BYTES(GET "content-length-: 5\r\n\r\n" AND_MORE)},
+    {BYTES(GET "TRANSFER-ENCODINGchunked: a\r\n\r\n" AND_MORE)},
+    /* no name */
+    {BYTES(GET ": a\r\n" AND_MORE)},
+    {BYTES(GET ":\r\n" AND_MORE)},
+    {BYTES(GET ":a: b\r\n" AND_MORE)},
+    {BYTES(GET ": a\r\n\r\n" AND_MORE)},
+    {BYTES("GET /healthz HTTP/1.1\r\n: a\r\nHost: t\r\n\r\n" AND_MORE)},
+    {BYTES("GET /healthz HTTP/1.0\r\nX: y\r\n: a\r\n" AND_MORE)},
+    {BYTES(POST "Content-Length: 5\r\n: a\r\nX-Y: b\r\n\r\nabcde" AND_MORE)},
+    {BYTES(GET "Accept:    a/b\r\n: a\r\n" AND_MORE)},
+    {BYTES(GET "Accept:a/b\r\n:\r\n" AND_MORE)},
+    /* a NUL */
+    {BYTES(GET "X-Request-Id: seen\0unseen\r\n\r\n" AND_MORE)},
+    {BYTES(GET "X-Request-Id: seen\0\r\n\r\n" AND_MORE)},
+    {BYTES(GET "X-Any: a\0b\r\nX-Other: c\r\n\r\n" AND_MORE)},
+    {BYTES(GET "X-\0Any: a\r\n\r\n" AND_MORE)},
+    {BYTES(GET "\0X-Any: a\r\n" AND_MORE)},
+    {BYTES("GET /healthz HTTP/1.0\r\n\0X-Any: a\r\n" AND_MORE)},
+    {BYTES("GET /healthz HTTP/1.0\r\nX: y\r\n\0\r\n" AND_MORE)},
+    {BYTES(POST "Content-Length: 2\0005\r\n\r\nab" AND_MORE)},
+    /* a bare LF */
+    {BYTES(GET "X-Any: a\nX-Other: b\r\n\r\n" AND_MORE)},
+    {BYTES(GET "X-Any: a\r\n\n" AND_MORE)},
+    {BYTES(GET "X-Any: a\n\r\n" AND_MORE)},
+    {BYTES("GET /healthz HTTP/1.1\nHost: t\r\n\r\n" AND_MORE)},
+};
+
+/* One answer, 400, and the end of the connection. */
+START_TEST(misread_lines_are_refused)
 {
-    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: t\r\nX-Request-Id: seen\0unseen\r\n\r\n",
-                      length[] = "POST /explain?method=nosuch HTTP/1.1\r\nHost: t\r\nContent-Type: image/jpeg\r\n"
-                                 "Content-Length: 2\0005\r\n\r\nabGET /healthz HTTP/1.1\r\nHost: t\r\n\r\n",
-                      name[] = "GET /healthz HTTP/1.1\r\nHost: t\r\nX-\0Any: a\r\n\r\n";
-    int fd = vt_http_connect(vt_served.port);
-    vt_http_send(fd, request, sizeof request - 1);
+    const int fd = vt_http_connect(vt_served.port);
+    vt_http_send(fd, misread[_i].request, misread[_i].size);
+    vt_http_reply reply = vt_http_read(fd, false);
+    ck_assert_msg(reply.status == 400, "case %d: %d %.200s", _i, reply.status, reply.body);
+    ck_assert_str_eq(vt_http_header(&reply, "Connection"), "close");
+    vt_http_free(&reply);
+    reply = vt_http_read(fd, false);
+    ck_assert_msg(reply.status == 0, "case %d: a second answer, %d", _i, reply.status);
+    vt_http_free(&reply);
+    ck_assert(vt_http_closed(fd, 5000));
+    close(fd);
+    alive();
+}
+END_TEST
+
+/* The neighbours of these are harmless, wherever the pieces of the request are cut, and the next request is found. */
+static const char *const harmless[] = {
+    "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n",
+    "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    "GET  /healthz HTTP/1.1\r\nHost: t\r\n\r\n",
+    "\r\n\r\nGET /healthz HTTP/1.1\r\nHost: t\r\n\r\n",
+    "GET http://t/healthz HTTP/1.1\r\nHost: t\r\n\r\n",
+    "GET /%68ealth%7a HTTP/1.1\r\nHost: t\r\n\r\n",
+    "GET /healthz? HTTP/1.1\r\nHost: t\r\n\r\n",
+    "GET /labels?q=c%61t&limit=%31&& HTTP/1.1\r\nHost: t\r\n\r\n",
+    "GET /labels?q=g+c HTTP/1.1\r\nHost: t\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost:t\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost:  \t t \t \r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost:\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost: t\r\nX-Any:\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost: t\r\nX-Any: \r\nX-Other:\t\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost: t\r\nX-Any: a: b, :c\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost: t\r\nX-Any: :\r\nX-Other: a:\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost: t\r\nContent: 1\r\nLength: 2\r\nX-Content-Length: 3\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost: t\r\nAccept-Encoding: gzip\r\nAccept-Language: en\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost: t\r\nOriginal: a\r\nHosted: b\r\nExpected: c\r\nContent-Typed: d\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost: t\r\nCookie: a=b; c=d\r\nCookie: e=\"f\"\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost: t\r\nX-Any: \xe4\xff\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nhOST: t\r\naCCEPT: */*\r\n\r\n",
+    "POST /explain?method=rollout&image_id=sha256:00 HTTP/1.1\r\nHost: t\r\ncontent-length:  0\r\n\r\n",
+};
+
+static void expect_answered(int fd, const char *what, size_t piece)
+{
+    vt_http_reply reply = vt_http_read(fd, false);
+    const bool post = strncmp(what, "POST", 4) == 0;
+    ck_assert_msg(reply.status == (post ? 422 : 200), "%s in pieces of %zu: %d %.200s", what, piece, reply.status,
+                  reply.body);
+    vt_http_free(&reply);
+}
+
+START_TEST(odd_lines_that_mean_what_they_say)
+{
+    static const size_t pieces[] = {1000, 1, 7};
+    const char *text = harmless[_i];
+    const size_t size = strlen(text);
+    const int one = 1;
+    for (size_t k = 0; k < VT_COUNT(pieces); k++) {
+        const int fd = vt_http_connect(vt_served.port);
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        for (size_t at = 0; at < size; at += pieces[k])
+            vt_http_send(fd, text + at, size - at < pieces[k] ? size - at : pieces[k]);
+        expect_answered(fd, text, pieces[k]);
+        vt_http_send(fd, text, size); /* two at once, on the same connection */
+        vt_http_send(fd, text, size);
+        expect_answered(fd, text, 0);
+        expect_answered(fd, text, 0);
+        close(fd);
+    }
+}
+END_TEST
+
+/* Lines behind a chunked body are read in the same way and reported without their place: the connection ends. */
+START_TEST(nothing_follows_a_trailer)
+{
+    static const char *const trailers[] = {"X-Any: a\r\n\r\n", ": a\r\n", "X-Any: a\r\n: b\r\n",
+                                           "X-Any: a\r\n b\r\n\r\n"};
+    for (size_t k = 0; k < VT_COUNT(trailers); k++) {
+        const int fd = vt_http_connect(vt_served.port);
+        vt_http_text(fd, POST "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n%s" AND_MORE, trailers[k]);
+        vt_http_reply reply = vt_http_read(fd, false);
+        ck_assert_msg(reply.status >= 400, "%zu: %d", k, reply.status);
+        ck_assert_str_eq(vt_http_header(&reply, "Connection"), "close");
+        vt_http_free(&reply);
+        reply = vt_http_read(fd, false);
+        ck_assert_msg(reply.status == 0, "%zu: a second answer, %d", k, reply.status);
+        vt_http_free(&reply);
+        close(fd);
+    }
+    const int fd = vt_http_connect(vt_served.port); /* without one it stays open */
+    vt_http_text(fd, POST "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n" AND_MORE);
+    vt_served_expect(vt_http_read(fd, false), 415, "format_not_supported", NULL);
     vt_http_reply reply = vt_http_read(fd, false);
     ck_assert_int_eq(reply.status, 200);
-    ck_assert_str_eq(vt_http_header(&reply, "X-Request-Id"), "seen");
-    vt_http_free(&reply);
-    vt_http_send(fd, length, sizeof length - 1); /* one length for both: the next request is where it should be */
-    vt_served_expect(vt_http_read(fd, false), 422, "method_unknown", "method");
-    reply = vt_http_read(fd, false);
-    ck_assert_int_eq(reply.status, 200);
-    vt_http_free(&reply);
-    close(fd);
-    fd = vt_http_connect(vt_served.port);
-    vt_http_send(fd, name, sizeof name - 1);
-    reply = vt_http_read(fd, false);
-    ck_assert_int_eq(reply.status, 400);
     vt_http_free(&reply);
     close(fd);
 }
@@ -235,20 +368,39 @@ START_TEST(broken_framing_is_answered_and_closed)
 }
 END_TEST
 
-START_TEST(headers_beyond_the_memory_of_a_connection)
+static const struct {
+    const char *before;
+    int status;
+} beyond[] = {{"GET /healthz HTTP/1.1\r\nHost: t\r\nX-Any: ", 431}, {"GET /labels?q=", 414}};
+
+START_TEST(beyond_the_memory_of_a_connection)
 {
     enum { SIZE = 200000 };
     char *text = malloc(SIZE);
     memset(text, 'a', SIZE);
     const int fd = vt_http_connect(vt_served.port);
-    vt_http_text(fd, "GET /healthz HTTP/1.1\r\nHost: t\r\nX-Any: ");
+    vt_http_text(fd, "%s", beyond[_i].before);
     vt_http_send(fd, text, SIZE); /* the server may close before it has all of it */
     free(text);
     vt_http_reply reply = vt_http_read(fd, false);
-    ck_assert_int_eq(reply.status, 431);
+    ck_assert_int_eq(reply.status, beyond[_i].status);
+    ck_assert_str_eq(vt_http_header(&reply, "X-Request-Id"), "");
     vt_http_free(&reply);
     close(fd);
     alive();
+}
+END_TEST
+
+START_TEST(closed_without_an_answer)
+{
+    static const char *const lines[] = {" GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n",
+                                        "GET\t/healthz\tHTTP/1.1\r\nHost: t\r\n\r\n"};
+    for (size_t k = 0; k < VT_COUNT(lines); k++) {
+        const int fd = vt_http_connect(vt_served.port);
+        vt_http_text(fd, "%s", lines[k]);
+        ck_assert_msg(vt_http_closed(fd, 5000), "%s", lines[k]);
+        close(fd);
+    }
 }
 END_TEST
 
@@ -308,9 +460,12 @@ VT_SUITE("framing", tcase_add_checked_fixture(tc, vt_served_set_up, vt_served_te
          tcase_add_test(tc, blanks_around_values_do_not_count); tcase_add_test(tc, blanks_around_tokens_and_origins);
          tcase_add_test(tc, blanks_behind_the_transfer_coding);
          tcase_add_loop_test(tc, nothing_is_given_twice, 0, VT_COUNT(twice));
-         tcase_add_test(tc, carriage_returns_are_refused); tcase_add_test(tc, values_end_at_a_nul);
-         tcase_add_test(tc, an_accept_header_of_any_length_counts);
+         tcase_add_test(tc, carriage_returns_are_refused);
+         tcase_add_loop_test(tc, misread_lines_are_refused, 0, VT_COUNT(misread));
+         tcase_add_loop_test(tc, odd_lines_that_mean_what_they_say, 0, VT_COUNT(harmless));
+         tcase_add_test(tc, nothing_follows_a_trailer); tcase_add_test(tc, an_accept_header_of_any_length_counts);
          tcase_add_loop_test(tc, broken_framing_is_answered_and_closed, 0, VT_COUNT(broken));
-         tcase_add_test(tc, headers_beyond_the_memory_of_a_connection);
+         tcase_add_loop_test(tc, beyond_the_memory_of_a_connection, 0, VT_COUNT(beyond));
+         tcase_add_test(tc, closed_without_an_answer);
          tcase_add_test(tc, a_half_closed_client_hears_nothing_of_its_work);
          tcase_add_test(tc, a_half_closed_client_hears_what_is_ready))

@@ -61,6 +61,20 @@ START_TEST(predict_and_picture)
                   vt_http_header(&reply, "X-Vitral-Target"));
     ck_assert(reply.size > 100 && memcmp(reply.body, "\x89PNG", 4) == 0);
     vt_http_free(&reply);
+    vt_http_reply best = vt_served_post("/explain?class=top1", "Accept: image/png\r\n", "");
+    ck_assert_int_eq(best.status, 200);
+    const char *word = vt_http_header(&best, "X-Vitral-Target");
+    char twice[128]; /* two names of one class make one map; "243; p=..." */
+    snprintf(twice, sizeof twice, "/explain?class=top1,%.*s", (int)strcspn(word, ";"), word);
+    reply = vt_served_post(twice, "Accept: image/png\r\n", "");
+    ck_assert_msg(reply.status == 200, "%s: %d %.300s", twice, reply.status, reply.body);
+    ck_assert_str_eq(vt_http_header(&reply, "Content-Type"), "image/png");
+    ck_assert(reply.size == best.size && memcmp(reply.body, best.body, best.size) == 0);
+    vt_http_free(&reply), vt_http_free(&best);
+    snprintf(twice + strlen(twice) - 1, 2, "%d", twice[strlen(twice) - 1] == '9' ? 0 : 9); /* and these make two */
+    vt_served_expect(vt_served_post(twice, "Accept: image/png\r\n", ""), 406, "not_acceptable", NULL);
+    vt_served_expect(vt_served_post("/explain?class=top1,top2,0", "Accept: image/png\r\n", ""), 406, "not_acceptable",
+                     NULL);
     vt_served_expect(vt_served_post("/explain?class=cat,dog", "Accept: image/png\r\n", ""), 406, "not_acceptable",
                      NULL);
     vt_served_expect(vt_served_post("/predict", "Accept: image/png\r\n", ""), 406, "not_acceptable", NULL);

@@ -2,6 +2,7 @@
  * the sizes of one call; and progress as it is told while the engine runs. The queue's own behaviour is in check_work. */
 #include "tests/support/http_service.h"
 #include "tests/support/suite.h"
+#include "vitral/render.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,54 @@ START_TEST(deadlines_stop_the_engine)
 }
 END_TEST
 
+static void one_colour(void *host, size_t y, uint8_t *row)
+{
+    const size_t *width = host;
+    (void)y;
+    memset(row, 90, *width * 3);
+}
+
+/* Reading a picture of 64 megapixels takes far longer than either limit. */
+START_TEST(reading_a_large_picture_is_stopped)
+{
+    size_t side = 8000;
+    vt_arena *arena;
+    vt_bytes png;
+    vt_error err = {0};
+    ck_assert_int_eq(vt_arena_open(&arena, (size_t)512 << 20, &err), VT_OK);
+    ck_assert_msg(vt_png_write(&png, side, side, 3, one_colour, &side, arena, NULL, &err) == VT_OK, "%s", err.msg);
+
+    int64_t start = vt_now_ns();
+    vt_served_expect(vt_http_call(vt_served.port, "POST", "/explain?method=rollout&output=values&deadline_ms=20",
+                                  "Content-Type: image/png\r\n", png.data, png.size),
+                     504, "deadline_exceeded", NULL);
+    double ms = (double)(vt_now_ns() - start) * 1e-6;
+    printf("limits: a deadline of 20 ms is told after %.1f ms\n", ms);
+    ck_assert_msg(ms < 300.0 * factor(), "the deadline of 20 ms is told after %.0f ms", ms);
+
+    const int fd = vt_http_connect(vt_served.port);
+    vt_http_text(fd,
+                 "POST /explain?method=rollout&output=values HTTP/1.1\r\nHost: t\r\n"
+                 "Content-Type: image/png\r\nContent-Length: %zu\r\n\r\n",
+                 png.size);
+    vt_http_send(fd, png.data, png.size);
+    wait_for_running(1);
+    start = vt_now_ns();
+    close(fd);
+    wait_for_running(0);
+    ms = (double)(vt_now_ns() - start) * 1e-6;
+    printf("limits: reading is given up %.1f ms after its client left\n", ms);
+    ck_assert_msg(ms < GONE_WITHIN_MS * factor(), "the worker is free after %.0f ms, %d are allowed", ms,
+                  GONE_WITHIN_MS);
+    for (int k = 0; vts_stats_get(vt_served.service.stats, VTS_STAT_CANCELLED) != 1; k++) {
+        const struct timespec pause = {0, 1000000};
+        ck_assert_msg(k < 10000, "the request is not counted as cancelled");
+        nanosleep(&pause, NULL);
+    }
+    vt_arena_close(arena);
+}
+END_TEST
+
 /* Each progress event stays within its total, a stage never goes back, and the stages come in the engine's order. */
 START_TEST(progress_is_told)
 {
@@ -119,6 +168,88 @@ START_TEST(progress_is_told)
     }
     ck_assert_msg(events >= 2, "%zu progress events", events);
     ck_assert(strstr(reply.body, "event: result\n") != NULL);
+    vt_http_free(&reply);
+}
+END_TEST
+
+/* ---- progress of several targets ---- */
+
+typedef struct told {
+    char stage[32];
+    uint64_t done, total, reports;
+} told;
+
+static told stages_told[8];
+
+/* One report: within a stage the total stays and `done` grows. */
+static void hear(void *host, const char *stage, uint64_t done, uint64_t total)
+{
+    told *t = stages_told;
+    (void)host;
+    while (t->reports && strcmp(t->stage, stage) != 0)
+        t++;
+    ck_assert(t < stages_told + VT_COUNT(stages_told));
+    ck_assert_msg(t->reports == 0 || (total == t->total && done > t->done), "%s: %llu of %llu after %llu of %llu",
+                  stage, (unsigned long long)done, (unsigned long long)total, (unsigned long long)t->done,
+                  (unsigned long long)t->total);
+    ck_assert(done <= total);
+    snprintf(t->stage, sizeof t->stage, "%s", stage);
+    t->done = done, t->total = total, t->reports++;
+}
+
+/* Stages take turns, target by target; each is told as one that goes through all targets. By hand: 3 targets, so 3
+ * backward passes, 3 x 8 steps; 4 maps (of rollout one, since it has no target). */
+START_TEST(stages_that_take_turns)
+{
+    static const vt_pair pairs[] = {{"method", "integrated_gradients,rollout"}, {"class", "0,1,2"}, {"steps", "8"}};
+    static const struct {
+        const char *stage;
+        uint64_t total;
+    } expected[] = {{"forward", 1}, {"integrated_gradients", 24}, {"render", 4}};
+    char target[256];
+    vts_model_set *set = vts_models_hold(vt_served.service.models);
+    vt_request *request = NULL;
+    vt_arena *arena = NULL;
+    vt_control control;
+    vt_error err = {0};
+    const vt_result *result;
+    ck_assert_msg(vt_request_open(&request, set->models[0], NULL, pairs, VT_COUNT(pairs), 0, &err) == VT_OK, "%s",
+                  err.msg);
+    ck_assert_int_eq(vt_arena_open(&arena, vt_arena_bytes(set->models[0], &vt_limits_default), &err), VT_OK);
+    vt_control_init(&control, 0);
+    control.progress = hear;
+    memset(stages_told, 0, sizeof stages_told);
+    ck_assert_msg(vt_run(request, vt_served.picture, vt_served.picture_size, arena, &control, &result, &err) == VT_OK,
+                  "%s", err.msg);
+    for (size_t k = 0; k < VT_COUNT(expected); k++) {
+        const told *t = stages_told;
+        while (t->reports && strcmp(t->stage, expected[k].stage) != 0)
+            t++;
+        ck_assert_msg(t->total == expected[k].total && t->done == t->total, "%s: %llu of %llu", expected[k].stage,
+                      (unsigned long long)t->done, (unsigned long long)t->total);
+    }
+    vt_arena_close(arena);
+    vt_request_close(request);
+    vts_model_set_drop(set);
+
+    /* the same over HTTP, where a slow reader hears less, but never of more than was done */
+    snprintf(target, sizeof target, "/explain?method=grad_rollout,integrated_gradients,smoothgrad&class=0,1,2&steps=8");
+    const int fd = vt_served_stream(target);
+    vt_http_reply reply = vt_http_read(fd, false);
+    close(fd);
+    ck_assert_msg(reply.status == 200 && strstr(reply.body, "event: result\n"), "%.300s", reply.body);
+    memset(stages_told, 0, sizeof stages_told);
+    bool backward_is_over = false;
+    for (const char *at = reply.body; (at = strstr(at, "event: progress\ndata: ")) != NULL;) {
+        unsigned long long done, total;
+        char stage[32];
+        at += 22;
+        ck_assert(sscanf(at, "{\"done\":%llu,\"total\":%llu,\"stage\":\"%31[a-z_]\"", &done, &total, stage) == 3);
+        hear(NULL, stage, done, total);
+        ck_assert_msg(!backward_is_over || strcmp(stage, "smoothgrad") != 0 || 3 * done > 2 * total,
+                      "the last backward was told before the last round began");
+        backward_is_over = backward_is_over || (strcmp(stage, "backward") == 0 && done == total);
+    }
     vt_http_free(&reply);
 }
 END_TEST
@@ -166,6 +297,17 @@ static void expect_gone(const char *target)
     vt_served_expect(vt_http_call(vt_served.port, "GET", target, "", NULL, 0), 404, "image_gone", NULL);
 }
 
+/* Requests to forget pictures that nobody has sent, all on one connection. */
+static void forget_others(int count)
+{
+    const int fd = vt_http_connect(vt_served.port);
+    for (int k = 0; k < count; k++)
+        vt_http_text(fd, "DELETE /images/sha256:%064x HTTP/1.1\r\nHost: t\r\n\r\n", k + 1);
+    for (int k = 0; k < count; k++)
+        vt_served_expect(vt_http_read(fd, false), 404, "image_gone", NULL);
+    close(fd);
+}
+
 /* The job keeps its own hold on the bytes and is answered; neither picture nor answer comes back by it. Once the picture
  * is named by the job, once it is the job's upload. */
 START_TEST(delete_while_a_job_runs)
@@ -196,6 +338,7 @@ START_TEST(delete_while_a_job_runs)
         reply = vt_http_call(vt_served.port, "DELETE", picture, "", NULL, 0);
         ck_assert_int_eq(reply.status, 204);
         vt_http_free(&reply);
+        forget_others(300);
         vts_pool_state state;
         vts_pool_state_of(vt_served.service.pool, &state);
         ck_assert_msg(state.running == 1, "the job was over before its picture was forgotten: make it heavier");
@@ -250,6 +393,7 @@ END_TEST
 
 VT_SUITE("limits", tcase_set_timeout(tc, 120.0); tcase_add_checked_fixture(tc, vt_served_set_up, vt_served_tear_down);
          tcase_add_test(tc, a_client_that_leaves_frees_its_worker); tcase_add_test(tc, deadlines_stop_the_engine);
-         tcase_add_test(tc, progress_is_told); tcase_add_loop_test(tc, limits_of_one_call, 0, VT_COUNT(calls));
+         tcase_add_test(tc, reading_a_large_picture_is_stopped); tcase_add_test(tc, progress_is_told);
+         tcase_add_test(tc, stages_that_take_turns); tcase_add_loop_test(tc, limits_of_one_call, 0, VT_COUNT(calls));
          tcase_add_test(tc, what_is_just_within_the_limits); tcase_add_test(tc, delete_while_a_job_runs);
          tcase_add_test(tc, refusals_for_size_name_the_limit))

@@ -52,10 +52,11 @@ static void expect(vt_http_reply reply, const char *what, int status, const char
 /* ---- POST ---- */
 
 #define IMAGE_ID "sha256: and 64 hexadecimal digits in lower case"
+#define SOME_ID "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define CLASSES_10 "0 ... 9, a label, top1, top2, top3, top4, top5"
 #define NAMES                                                                                                          \
     "method, class, versus, top, sign, scale, scale_min, scale_max, colormap, alpha, output, size, interpolation, "    \
-    "fit, exif, background, metrics, seed, precision, model, image_id, deadline_ms, "
+    "fit, image_size, texts, exif, background, metrics, seed, precision, model, image_id, deadline_ms, "
 
 static const struct {
     const char *target, *headers, *fields;
@@ -87,8 +88,10 @@ static const struct {
     {"/explain?deadline_ms=0", "", "", 422, "deadline_ms", NULL},
     {"/explain?method=rollout&nosuch=1", "", "", 422, "nosuch",
      NAMES "head_fusion, discard_ratio, start_layer, protect, residual, compat"},
-    {"/predict?class=1", "", "", 422, "class", "top, fit, exif, background, model, image_id, deadline_ms"},
-    {"/predict?modle=tiny", "", "", 422, "modle", "top, fit, exif, background, model, image_id, deadline_ms"},
+    {"/predict?class=1", "", "", 422, "class",
+     "top, fit, image_size, texts, exif, background, model, image_id, deadline_ms"},
+    {"/predict?modle=tiny", "", "", 422, "modle",
+     "top, fit, image_size, texts, exif, background, model, image_id, deadline_ms"},
     {"/explain?method=qk_maps&layer=all&head=0&channel=all", "", "", 422, "channel", "at most 512 maps"},
     {"/explain?method=smoothgrad&steps=7", "", "", 422, "steps", "base=integrated_gradients with it"},
     {"/explain?img=1", "", "", 422, "img", NULL},
@@ -208,6 +211,33 @@ static const struct {
     {"/explain?model=tiny&scale=fixed", "Content-Type: image/jpeg\r\n", 422, "scale_min"},
     {"/explain?model=tiny&method=nosuch", VT_HTTP_FORM, 422, "method"},
     {"/explain?model=tiny&nosuch=1", VT_HTTP_FORM, 422, "nosuch"},
+    /* no model is named: what neither could mend, whatever else the form brings */
+    {"/explain?nosuch=1", VT_HTTP_FORM, 422, "nosuch"},
+    {"/explain?method=nosuch", VT_HTTP_FORM, 422, "method"},
+    {"/explain?method=rollout,rollout", VT_HTTP_FORM, 422, "method"},
+    {"/explain?class=10", VT_HTTP_FORM, 422, "class"},
+    {"/explain?class=0,1,2,3,4,5,6,7,8", VT_HTTP_FORM, 422, "class"},
+    {"/explain?alpha=nan", VT_HTTP_FORM, 422, "alpha"},
+    {"/explain?alpha=0.1&alpha=0.2", VT_HTTP_FORM, 422, "alpha"},
+    {"/explain?metrics=foo", VT_HTTP_FORM, 422, "metrics"},
+    {"/explain?mask=1", VT_HTTP_FORM, 422, "mask"},
+    {"/explain?precision=bf16", VT_HTTP_FORM, 422, "precision"},
+    {"/explain?scale_min=3&scale_max=2", VT_HTTP_FORM, 422, "scale_max"},
+    {"/explain?output=values", VT_HTTP_FORM "Accept: image/png\r\n", 422, "output"},
+    {"/predict?method=rollout", VT_HTTP_FORM, 422, "method"},
+    {"/predict?top=11", VT_HTTP_FORM, 422, "top"},
+    /* and what one of them, or more pairs, could */
+    {"/predict?top=4", VT_HTTP_FORM, 100, NULL},
+    {"/explain?class=9,9", VT_HTTP_FORM, 100, NULL},
+    {"/explain?class=cat", VT_HTTP_FORM, 100, NULL},
+    {"/explain?head_fusion=max", VT_HTTP_FORM, 100, NULL},
+    {"/explain?scale_min=3", VT_HTTP_FORM, 100, NULL},
+    {"/explain?metrics=iou", VT_HTTP_FORM, 100, NULL},
+    {"/explain?output=values", VT_HTTP_FORM, 100, NULL},
+    /* a picture as the whole body, and the name of another */
+    {"/explain?image_id=" SOME_ID, "Content-Type: image/jpeg\r\n", 422, "image_id"},
+    {"/predict?image_id=" SOME_ID, "", 422, "image_id"},
+    {"/explain?image_id=" SOME_ID, VT_HTTP_FORM, 100, NULL},
 };
 
 START_TEST(early_refusals_know_the_model)

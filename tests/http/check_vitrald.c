@@ -66,6 +66,24 @@ START_TEST(says_where_it_listens_and_ends_on_a_signal)
 }
 END_TEST
 
+/* A trace context is logged when there is one; two are as good as none. */
+START_TEST(one_trace_context_is_logged)
+{
+#define TRACE "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
+    static const char *const headers[] = {TRACE, TRACE TRACE, ""};
+    char log[8192];
+    vitrald = vt_program_start_ready((const char *const[]){"--listen", "127.0.0.1:0", NULL});
+    for (size_t k = 0; k < VT_COUNT(headers); k++) {
+        vt_http_reply reply = vt_http_call(vitrald.port, "GET", "/healthz", headers[k], NULL, 0);
+        ck_assert_int_eq(reply.status, 200);
+        vt_http_free(&reply);
+        vt_program_wait_for(&vitrald, "\"route\":\"healthz\"", log, sizeof log);
+        ck_assert_msg((strstr(log, "\"traceparent\":") != NULL) == (k == 0), "%zu: %s", k, log);
+    }
+    ck_assert_int_eq(vt_program_stop(&vitrald, SIGTERM), 0);
+}
+END_TEST
+
 /* 60 pictures of the heavy kind: the answer is on its way for a good while. */
 START_TEST(answers_what_is_in_hand_before_it_ends)
 {
@@ -213,6 +231,10 @@ static const struct {
     {{"--blas-threads", "2", "--workers", "2"}, "one worker"},
     {{"--memory-max-bytes", "1000"}, "memory_max_bytes"},
     {{"--log", "/nonexistent/log"}, "/nonexistent/log"},
+    {{"--model", "models/default?image_size=30"}, "nearest is 32x32"},
+    {{"--model", "models/default?image_size=x"}, "HxW"},
+    {{"--model", "models/default?size=32"}, "?image_size="},
+    {{"--model", "models/default", "--model", "models/default?image_size=64"}, "NAME=DIR"},
 };
 
 START_TEST(one_sentence_when_it_cannot_start)
@@ -249,6 +271,7 @@ END_TEST
 
 VT_SUITE("vitrald", tcase_set_timeout(tc, 120.0); tcase_add_checked_fixture(tc, NULL, tear_down);
          tcase_add_test(tc, says_where_it_listens_and_ends_on_a_signal);
-         tcase_add_test(tc, sighup_reads_tokens_and_models_again);
+         tcase_add_test(tc, sighup_reads_tokens_and_models_again); tcase_add_test(tc, one_trace_context_is_logged);
          tcase_add_test(tc, answers_what_is_in_hand_before_it_ends); tcase_add_test(tc, a_port_of_its_own);
-         tcase_add_loop_test(tc, one_sentence_when_it_cannot_start, 0, 9); tcase_add_test(tc, help_and_version))
+         tcase_add_loop_test(tc, one_sentence_when_it_cannot_start, 0, VT_COUNT(refused));
+         tcase_add_test(tc, help_and_version))

@@ -326,7 +326,7 @@ START_TEST(a_cached_answer_holds_its_picture)
         uint8_t *data = calloc(1, 1 << 16);
         vts_blob *blob = vts_blob_new(data, 1 << 16);
         ck_assert(data && blob);
-        vts_store_put(vt_served.service.held, key, 0, blob, INT64_MAX);
+        vts_store_put(vt_served.service.held, key, 0, blob, NULL);
         vts_blob_drop(blob);
     }
     snprintf(target, sizeof target, "/images/%s", id);
@@ -491,6 +491,32 @@ START_TEST(draining_gives_up_after_its_time)
 }
 END_TEST
 
+/* Real work that is cut short by the end hears of the end, and is logged and counted as that; so does its event stream. */
+START_TEST(draining_is_the_reason_that_is_given)
+{
+    static const char target[] = "/explain?method=integrated_gradients&steps=1024&class=0,1";
+    const int stream = vt_served_stream(target), fd = vt_http_connect(vt_served.port);
+    vt_http_text(fd, "POST %s HTTP/1.1\r\nHost: t\r\nContent-Type: image/jpeg\r\nContent-Length: %zu\r\n\r\n", target,
+                 vt_served.picture_size);
+    vt_http_send(fd, vt_served.picture, vt_served.picture_size);
+    vts_pool_state state;
+    do
+        vts_pool_state_of(vt_served.service.pool, &state);
+    while (state.running < 2);
+    vts_daemon_drain(vt_served.daemon, 30);
+    vt_served.daemon = NULL;
+    vt_served_expect(vt_http_read(fd, false), 503, "draining", NULL);
+    vt_http_reply events = vt_http_read(stream, false);
+    ck_assert_msg(events.status == 200 && strstr(events.body, "event: error\ndata: ") &&
+                      strstr(events.body, "\"code\":\"draining\""),
+                  "%d %s", events.status, events.body);
+    vt_http_free(&events);
+    close(stream), close(fd);
+    ck_assert_int_eq(vts_stats_get(vt_served.service.stats, VTS_STAT_CANCELLED), 0);
+    ck_assert_int_eq(vts_stats_get(vt_served.service.stats, VTS_STAT_DROPPED), 0);
+}
+END_TEST
+
 VT_SUITE("work", tcase_set_timeout(tc, 120.0); tcase_add_checked_fixture(tc, vt_served_set_up, vt_served_tear_down);
          tcase_add_test(tc, a_full_queue_says_when_to_come_back);
          tcase_add_test(tc, a_client_that_leaves_stops_its_work); tcase_add_test(tc, deadlines);
@@ -499,4 +525,4 @@ VT_SUITE("work", tcase_set_timeout(tc, 120.0); tcase_add_checked_fixture(tc, vt_
          tcase_add_test(tc, many_clients); tcase_add_test(tc, repeated_requests_come_from_memory);
          tcase_add_test(tc, pictures_that_are_held); tcase_add_test(tc, a_cached_answer_holds_its_picture);
          tcase_add_test(tc, tokens); tcase_add_test(tc, origins); tcase_add_test(tc, draining_answers_what_is_in_hand);
-         tcase_add_test(tc, draining_gives_up_after_its_time))
+         tcase_add_test(tc, draining_gives_up_after_its_time); tcase_add_test(tc, draining_is_the_reason_that_is_given))

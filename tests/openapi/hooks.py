@@ -17,6 +17,7 @@ WORDS = {
     "model": ["default"],
     "background": ["white", "black", "#102030", "none"],
     "q": ["c", "a", "dog", "air plane"],
+    "texts": ["a dog|a cat"],
 }
 SENDS_PICTURE = {"/explain", "/predict"}
 number = itertools.count()

@@ -27,6 +27,7 @@ void vt_gradient_net_open(vt_gradient_net *net, const vt_test_tiny_options *opt,
     vt_status st = vt_model_open_memory(&net->model, net->bytes, size, config, NULL, "tiny", &err);
     ck_assert_msg(st == VT_OK, "%s", err.msg);
     free(config);
+    vt_test_tiny_complete(net->model, opt, net->bytes, size);
     ck_assert_int_eq(vt_arena_open(&net->arena, (size_t)64 << 20, NULL), VT_OK);
     ck_assert_int_eq(vt_arena_open(&net->run_arena, (size_t)64 << 20, NULL), VT_OK);
     st = vt_trace_open(&net->trace, net->model,

@@ -34,6 +34,7 @@ void vt_hand_open(vt_hand *hand, size_t L, size_t H, size_t d, size_t grid_h, si
                                  .head_dim = d,
                                  .mlp_width = D,
                                  .classes = 3,
+                                 .features = D,
                                  .pool = prefix > 0 ? VT_POOL_TOKEN : VT_POOL_AVG};
     hand->attn = floats(hand, L * H * T * T);
     hand->attn_grad = floats(hand, L * H * T * T);

@@ -59,6 +59,13 @@ static bool nudges(const vt_nudge *nudge, vt_nudge_kind kind, size_t layer)
     return nudge && nudge->kind == kind && nudge->layer == layer;
 }
 
+/* n values, in place */
+static void head_norm(double *x, const vt_norm_weights *w, double eps, size_t n)
+{
+    if (w->gamma)
+        norm(x, x, w, eps, 1, n);
+}
+
 static void attention(double *out, const double *qkv, const vt_model_info *info, size_t layer, const vt_nudge *nudge)
 {
     const size_t T = info->tokens, D = info->width, H = info->heads, d = D / H;
@@ -93,6 +100,13 @@ static void attention(double *out, const double *qkv, const vt_model_info *info,
     free(a);
 }
 
+/* Columns of q, k or v (which) of qkv (T, 3D). */
+static void place(double *qkv, const double *x, size_t which, size_t T, size_t D)
+{
+    for (size_t t = 0; t < T; t++)
+        memcpy(qkv + t * 3 * D + which * D, x + t * D, D * sizeof *x);
+}
+
 static void embed(double *z, const vt_model_info *info, const vt_weights *w, const float *input, const vt_nudge *nudge)
 {
     const size_t ph = info->patch_h, pw = info->patch_w, D = info->width;
@@ -124,11 +138,12 @@ void vt_reference_logits(double *logits, const vt_model *model, const float *inp
 {
     const vt_model_info *info = vt_model_get_info(model);
     const vt_weights *w = vt_model_weights(model);
-    const size_t T = info->tokens, D = info->width, M = info->mlp_width, C = info->classes;
+    const size_t T = info->tokens, D = info->width, M = info->mlp_width, C = info->classes, F = info->features;
+    const size_t H = info->heads, d = D / H;
     const double eps = (double)info->norm_eps;
     double *z = doubles(T * D), *n = doubles(T * D), *o = doubles(T * D), *qkv = doubles(T * 3 * D),
-           *u = doubles(T * M);
-    double *f = doubles(D);
+           *u = doubles(T * M), *g = doubles(T * M);
+    double *f = doubles(2 * D + F), *e = doubles(F);
 
     embed(z, info, w, input, nudge);
     for (size_t l = 0; l <= info->layers; l++) {
@@ -138,28 +153,45 @@ void vt_reference_logits(double *logits, const vt_model *model, const float *inp
             break;
         const vt_block_weights *b = &w->blocks[l];
         norm(n, z, &b->norm1, eps, T, D);
-        linear(qkv, n, b->qkv_w, b->qkv_b, T, D, 3 * D);
+        for (size_t k = 0; k < 3; k++)
+            linear(o, n, b->qkv_w[k], b->qkv_b + k * D, T, D, D), place(qkv, o, k, T, D);
+        for (size_t k = 0; k < T * H; k++) {
+            head_norm(qkv + k / H * 3 * D + k % H * d, &b->q_norm, eps, d);
+            head_norm(qkv + k / H * 3 * D + D + k % H * d, &b->k_norm, eps, d);
+        }
         attention(o, qkv, info, l, nudge);
         linear(n, o, b->proj_w, b->proj_b, T, D, D);
         add(z, n, b->ls1, T, D);
         norm(n, z, &b->norm2, eps, T, D);
         linear(u, n, b->fc1_w, b->fc1_b, T, D, M);
+        if (b->gate_w)
+            linear(g, n, b->gate_w, b->gate_b, T, D, M);
         for (size_t k = 0; k < T * M; k++)
-            u[k] = activate(u[k], info->activation);
+            u[k] = b->gate_w ? u[k] * g[k] / (1.0 + exp(-g[k])) : activate(u[k], info->activation);
         linear(n, u, b->fc2_w, b->fc2_b, T, M, D);
         add(z, n, b->ls2, T, D);
     }
     if (w->norm.gamma)
         norm(z, z, &w->norm, eps, T, D);
-    if (info->pool == VT_POOL_TOKEN)
+    if (info->pool != VT_POOL_AVG)
         memcpy(f, z, D * sizeof *f);
-    else
+    if (info->pool != VT_POOL_TOKEN) {
+        double *mean = f + (info->pool == VT_POOL_TOKEN_AVG ? D : 0);
         for (size_t t = info->prefix; t < T; t++)
             for (size_t i = 0; i < D; i++)
-                f[i] += z[t * D + i] / (double)(T - info->prefix);
+                mean[i] += z[t * D + i] / (double)(T - info->prefix);
+    }
     if (w->fc_norm.gamma)
         norm(f, f, &w->fc_norm, eps, 1, D);
-    linear(logits, f, w->head.w, w->head.b, 1, D, C);
+    if (w->embed_w) {
+        double length = 0.0;
+        linear(e, f, w->embed_w, NULL, 1, D, F);
+        for (size_t i = 0; i < F; i++)
+            length += e[i] * e[i];
+        for (size_t i = 0; i < F; i++)
+            f[i] = e[i] / sqrt(length);
+    }
+    linear(logits, f, w->head.w, w->head.b, 1, F, C);
     if (w->head_dist.w) {
         double *second = doubles(C);
         linear(second, z + D, w->head_dist.w, w->head_dist.b, 1, D, C);
@@ -167,7 +199,7 @@ void vt_reference_logits(double *logits, const vt_model *model, const float *inp
             logits[c] = (logits[c] + second[c]) / 2.0;
         free(second);
     }
-    free(z), free(n), free(o), free(qkv), free(u), free(f);
+    free(z), free(n), free(o), free(qkv), free(u), free(g), free(f), free(e);
 }
 
 static double difference(const vt_model *model, const float *input, const float *w, vt_nudge nudge, double h)

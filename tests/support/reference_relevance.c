@@ -17,7 +17,7 @@ static double *doubles(size_t n)
 
 typedef struct block {
     double *z_in, *n1, *qkv, *score, *attn, *out, *attn_out, *z_mid, *n2, *act, *mlp_out;
-} block;
+} block; /* qkv: q and k behind norms of their own */
 
 /* out (rows, n) = scale * (x (rows, k) w^T + b) */
 static void linear(double *out, const double *x, const float *w, const float *b, const float *scale, size_t rows,
@@ -25,7 +25,7 @@ static void linear(double *out, const double *x, const float *w, const float *b,
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < n; j++) {
-            double sum = (double)b[j];
+            double sum = b ? (double)b[j] : 0.0;
             for (size_t i = 0; i < k; i++)
                 sum += x[r * k + i] * (double)w[j * k + i];
             out[r * n + j] = sum * (scale ? (double)scale[j] : 1.0);
@@ -53,6 +53,30 @@ static double activate(double x, vt_activation kind)
     return 0.5 * x * (1.0 + erf(x / sqrt(2.0)));
 }
 
+/* Columns `which` (0 ... 2: q, k, v) of qkv (T, 3D), out of it or into it. */
+static void columns(double *x, double *qkv, size_t which, bool into, size_t T, size_t D)
+{
+    for (size_t t = 0; t < T; t++) {
+        double *row = qkv + t * 3 * D + which * D;
+        memcpy(into ? row : x + t * D, into ? x + t * D : row, D * sizeof *x);
+    }
+}
+
+/* qkv (T, 3D) of n1 (T, D), q and k behind norms of their own */
+static void make_qkv(double *qkv, const double *n1, const vt_model_info *info, const vt_block_weights *w)
+{
+    const size_t T = info->tokens, D = info->width, H = info->heads, d = D / H;
+    const vt_norm_weights *norms[2] = {&w->q_norm, &w->k_norm};
+    double *one = doubles(T * D);
+    for (size_t k = 0; k < 3; k++) {
+        linear(one, n1, w->qkv_w[k], w->qkv_b + k * D, NULL, T, D, D);
+        if (k < 2 && norms[k]->gamma) /* (T, H, d): heads as rows */
+            norm(one, one, norms[k], (double)info->norm_eps, T * H, d);
+        columns(one, qkv, k, true, T, D);
+    }
+    free(one);
+}
+
 /* z: (T, D), becomes the block's output */
 static block run_block(const vt_model_info *info, const vt_block_weights *w, double *z)
 {
@@ -64,7 +88,7 @@ static block run_block(const vt_model_info *info, const vt_block_weights *w, dou
 
     memcpy(b.z_in, z, T * D * sizeof *z);
     norm(b.n1, z, &w->norm1, eps, T, D);
-    linear(b.qkv, b.n1, w->qkv_w, w->qkv_b, NULL, T, D, 3 * D);
+    make_qkv(b.qkv, b.n1, info, w);
     for (size_t h = 0; h < H; h++)
         for (size_t i = 0; i < T; i++) {
             double *s = b.score + (h * T + i) * T, *a = b.attn + (h * T + i) * T, sum = 0.0;
@@ -180,7 +204,10 @@ static void block_rule(double *r, double *cam, const block *b, const vt_block_we
     add_rule(r1, r2, r, b->z_in, b->attn_out, n);
     linear_rule(heads, r2, b->out, w->proj_w, T, D, D);
     attention_rule(rqkv, cam, heads, b, info);
-    linear_rule(first, rqkv, b->n1, w->qkv_w, T, D, 3 * D);
+    for (size_t k = 0; k < 3; k++) {
+        columns(heads, rqkv, k, false, T, D);
+        linear_rule(first, heads, b->n1, w->qkv_w[k], T, D, D);
+    }
     clone_rule(r, r1, first, b->z_in, n);
     free(r1), free(r2), free(hidden), free(in), free(heads), free(rqkv), free(first);
 }
@@ -212,21 +239,33 @@ static void embed(double *token, double *pos, const vt_model_info *info, const v
 static void head_rule(double *r, const vt_model_info *info, const vt_weights *w, const vt_head_weights *head,
                       const double *z_norm, size_t token, int class, double seed)
 {
-    const size_t D = info->width, P = info->grid_h * info->grid_w;
-    const bool mean = info->pool == VT_POOL_AVG;
-    double *pooled = doubles(D), *features = doubles(D), *at = doubles(D);
-    for (size_t i = 0; i < D; i++)
-        for (size_t t = mean ? info->prefix : token; t < (mean ? info->tokens : token + 1); t++)
-            pooled[i] += z_norm[t * D + i] / (mean ? (double)P : 1.0);
+    const size_t D = info->width, P = info->grid_h * info->grid_w, F = info->features;
+    const size_t parts = info->pool == VT_POOL_TOKEN_AVG ? 2 : 1, Q = parts * D;
+    double *pooled = doubles(Q), *read = doubles(Q), *features = doubles(F), *at = doubles(F), *below = doubles(Q);
+    for (size_t k = 0; k < parts; k++) {
+        const bool mean = info->pool == VT_POOL_AVG || k == 1;
+        for (size_t i = 0; i < D; i++)
+            for (size_t t = mean ? info->prefix : token; t < (mean ? info->tokens : token + 1); t++)
+                pooled[k * D + i] += z_norm[t * D + i] / (mean ? (double)P : 1.0);
+    }
+    memcpy(read, pooled, Q * sizeof *read);
     if (w->fc_norm.gamma)
-        norm(features, pooled, &w->fc_norm, (double)info->norm_eps, 1, D);
-    else
-        memcpy(features, pooled, D * sizeof *pooled);
-    linear_rule(at, &seed, features, head->w + (size_t) class * D, 1, D, 1);
-    for (size_t i = 0; i < D; i++)
-        for (size_t t = mean ? info->prefix : token; t < (mean ? info->tokens : token + 1); t++)
-            r[t * D + i] += z_norm[t * D + i] / (mean ? (double)P : 1.0) * ratio(at[i], pooled[i]);
-    free(pooled), free(features), free(at);
+        norm(read, pooled, &w->fc_norm, (double)info->norm_eps, 1, D);
+    if (w->embed_w) { /* the length of the vector takes no part: rules are the same for any of its multiples */
+        linear(features, read, w->embed_w, NULL, NULL, 1, Q, F);
+        linear_rule(at, &seed, features, head->w + (size_t) class * F, 1, F, 1);
+        linear_rule(below, at, read, w->embed_w, 1, Q, F);
+    } else {
+        linear_rule(below, &seed, read, head->w + (size_t) class * F, 1, F, 1);
+    }
+    for (size_t k = 0; k < parts; k++) {
+        const bool mean = info->pool == VT_POOL_AVG || k == 1;
+        for (size_t i = 0; i < D; i++)
+            for (size_t t = mean ? info->prefix : token; t < (mean ? info->tokens : token + 1); t++)
+                r[t * D + i] +=
+                    z_norm[t * D + i] / (mean ? (double)P : 1.0) * ratio(below[k * D + i], pooled[k * D + i]);
+    }
+    free(pooled), free(read), free(features), free(at), free(below);
 }
 
 static void pixel_rule(double *map, const double *r0, const double *token, const double *pos, const vt_model_info *info,

@@ -1,6 +1,7 @@
 #include "tests/support/tiny_model.h"
 
 #include "engine/model/model.h"
+#include "engine/model/safetensors.h"
 #include "tests/support/suite.h"
 
 #include <math.h>
@@ -111,6 +112,32 @@ static void emit_norm(stream *s, const char *name, size_t D)
     emit(s, full, D, 0, 0, 0, 0.1, 0.0);
 }
 
+static bool is_unnamed(const vt_test_tiny_options *o)
+{
+    return o->token_avg || o->joint || o->one_head;
+}
+
+static void emit_head(stream *s, const vt_test_tiny_options *o)
+{
+    const size_t F = o->joint ? o->joint : o->token_avg ? 2 * o->width : o->width;
+    char scope[16];
+
+    snprintf(scope, sizeof scope, "%s", is_unnamed(o) ? "extra." : "");
+    s->scope = scope;
+    if (o->joint)
+        emit(s, "embed.weight", o->joint, o->width, 0, 0, 0.5, 0.0);
+    if (o->classes) {
+        emit(s, "head.weight", o->classes, F, 0, 0, o->joint ? 4.0 : 0.8, 0.0); /* a text, times a large scale */
+        if (!o->joint)
+            emit(s, "head.bias", o->classes, 0, 0, 0, 0.1, 0.0);
+        if (o->prefix == 2 && !o->one_head) {
+            emit(s, "head_dist.weight", o->classes, o->width, 0, 0, 0.8, 0.0);
+            emit(s, "head_dist.bias", o->classes, 0, 0, 0, 0.1, 0.0);
+        }
+    }
+    s->scope = "";
+}
+
 void vt_test_tiny_tensors(vt_test_tensors *out, const vt_test_tiny_options *opt, float *image)
 {
     const vt_test_tiny_options *o = opt ? opt : &vt_test_tiny_default;
@@ -138,13 +165,17 @@ void vt_test_tiny_tensors(vt_test_tensors *out, const vt_test_tiny_options *opt,
         emit(&s, "attn.qkv.weight", 3 * D, D, 0, 0, 0.8, 0.0);
         if (!o->no_qkv_bias)
             emit(&s, "attn.qkv.bias", 3 * D, 0, 0, 0, 0.1, 0.0);
+        if (o->qk_norm) {
+            emit_norm(&s, "attn.q_norm", D / o->heads);
+            emit_norm(&s, "attn.k_norm", D / o->heads);
+        }
         emit(&s, "attn.proj.weight", D, D, 0, 0, 0.5, 0.0);
         emit(&s, "attn.proj.bias", D, 0, 0, 0, 0.1, 0.0);
         if (o->layer_scale)
             emit(&s, "ls1.gamma", D, 0, 0, 0, 0.3, 0.8);
         emit_norm(&s, "norm2", D);
-        emit(&s, "mlp.fc1.weight", o->mlp, D, 0, 0, 0.5, 0.0);
-        emit(&s, "mlp.fc1.bias", o->mlp, 0, 0, 0, 0.1, 0.0);
+        emit(&s, "mlp.fc1.weight", (o->gated ? 2 : 1) * o->mlp, D, 0, 0, 0.5, 0.0);
+        emit(&s, "mlp.fc1.bias", (o->gated ? 2 : 1) * o->mlp, 0, 0, 0, 0.1, 0.0);
         emit(&s, "mlp.fc2.weight", D, o->mlp, 0, 0, 0.5, 0.0);
         emit(&s, "mlp.fc2.bias", D, 0, 0, 0, 0.1, 0.0);
         if (o->layer_scale)
@@ -152,14 +183,7 @@ void vt_test_tiny_tensors(vt_test_tensors *out, const vt_test_tiny_options *opt,
         s.scope = "";
     }
     emit_norm(&s, o->fc_norm ? "fc_norm" : "norm", D);
-    if (o->classes) {
-        emit(&s, "head.weight", o->classes, D, 0, 0, 0.8, 0.0);
-        emit(&s, "head.bias", o->classes, 0, 0, 0, 0.1, 0.0);
-        if (o->prefix == 2) {
-            emit(&s, "head_dist.weight", o->classes, D, 0, 0, 0.8, 0.0);
-            emit(&s, "head_dist.bias", o->classes, 0, 0, 0, 0.1, 0.0);
-        }
-    }
+    emit_head(&s, o);
     if (image)
         for (size_t i = 0, n = 3 * N * P * P; i < n; i++)
             image[i] = draw(&s.state, 1.0, 0.0);
@@ -277,10 +301,41 @@ char *vt_test_tiny_config(const vt_test_tiny_options *opt)
              " \"num_heads\": %zu},\n"
              " \"pretrained_cfg\": {\"input_size\": [3, %zu, %zu], \"interpolation\": \"bicubic\", \"crop_pct\": 1.0,"
              " \"crop_mode\": \"center\", \"mean\": [0.5, 0.5, 0.5], \"std\": [0.5, 0.5, 0.5]}}\n",
-             o->quick_gelu ? "tiny_clip_quickgelu_test" : "tiny_test", o->classes,
+             o->quick_gelu ? "tiny_clip_quickgelu_test" : "tiny_test", is_unnamed(o) ? 0 : o->classes,
              o->pool_avg || o->prefix == 0 ? "avg" : "token", o->grid_h * o->patch, o->grid_w * o->patch, o->patch,
              o->width, o->layers, o->heads, o->grid_h * o->patch, o->grid_w * o->patch);
     return text;
+}
+
+/* An extra tensor as it lies in the bytes (F32, aligned by their writer), or NULL. */
+static const float *extra(const vt_st_file *file, const char *name)
+{
+    const vt_st_tensor *t = vt_st_find(file, name);
+    if (t && (uintptr_t)t->data % sizeof(float))
+        ck_abort_msg("%s is not aligned", name);
+    return t ? (const float *)(const void *)t->data : NULL;
+}
+
+void vt_test_tiny_complete(vt_model *model, const vt_test_tiny_options *opt, const uint8_t *bytes, size_t size)
+{
+    const vt_test_tiny_options *o = opt ? opt : &vt_test_tiny_default;
+    vt_model_info *info = (vt_model_info *)(uintptr_t)vt_model_get_info(model); /* the test's own model */
+    vt_weights *w = (vt_weights *)(uintptr_t)vt_model_weights(model);
+    vt_st_file *file;
+    vt_error err = {0};
+
+    if (!is_unnamed(o))
+        return;
+    if (vt_st_open_memory(&file, bytes, size, "tiny", &err) != VT_OK)
+        ck_abort_msg("the tiny model: %s", err.msg);
+    w->head = (vt_head_weights){extra(file, "extra.head.weight"), extra(file, "extra.head.bias")};
+    w->embed_w = extra(file, "extra.embed.weight");
+    info->classes = o->classes;
+    info->features = o->joint ? o->joint : o->token_avg ? 2 * o->width : o->width;
+    info->has_texts = o->joint != 0;
+    if (o->token_avg)
+        info->pool = VT_POOL_TOKEN_AVG;
+    vt_st_close(file);
 }
 
 vt_model *vt_test_tiny_open(const vt_test_tiny_options *opt, uint8_t **bytes)
@@ -294,5 +349,6 @@ vt_model *vt_test_tiny_open(const vt_test_tiny_options *opt, uint8_t **bytes)
     if (status != VT_OK)
         ck_abort_msg("the tiny model was refused: %s", err.msg);
     free(config);
+    vt_test_tiny_complete(model, opt, *bytes, size);
     return model;
 }

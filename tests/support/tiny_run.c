@@ -3,9 +3,16 @@
 #include "engine/model/model.h"
 #include "tests/support/hand_trace.h"
 #include "tests/support/suite.h"
+#include "tests/support/tiny_stem.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+size_t vt_tiny_picture(const vt_test_tiny_options *o)
+{
+    const size_t side = o->patch * (o->stem ? vt_test_stem_stride(o->stem) : 1);
+    return 3 * o->grid_h * o->grid_w * side * side;
+}
 
 void vt_tiny_open(vt_tiny_run *run, const vt_test_tiny_options *options, int target,
                   void (*edit)(vt_test_tensors *list, float *image, const vt_test_tiny_options *options))
@@ -19,17 +26,23 @@ void vt_tiny_open(vt_tiny_run *run, const vt_test_tiny_options *options, int tar
     run->options = options ? *options : vt_test_tiny_default;
     const vt_test_tiny_options *o = &run->options;
     ck_assert_uint_le(o->classes, VT_TINY_CLASSES);
-    run->image = malloc(3 * o->grid_h * o->grid_w * o->patch * o->patch * sizeof *run->image);
+    run->image = malloc(vt_tiny_picture(o) * sizeof *run->image);
     ck_assert_ptr_nonnull(run->image);
-    vt_test_tiny_tensors(&list, o, run->image);
+    if (o->stem) {
+        vt_test_hybrid_tensors(&list, o, o->stem);
+        vt_test_fill(run->image, vt_tiny_picture(o), 5);
+    } else {
+        vt_test_tiny_tensors(&list, o, run->image);
+    }
     if (edit)
         edit(&list, run->image, o);
     run->bytes = vt_test_tensors_write(&list, 0, &size);
     vt_test_tensors_free(&list);
-    char *config = vt_test_tiny_config(o);
+    char *config = o->stem ? vt_test_hybrid_config(o, o->stem) : vt_test_tiny_config(o);
     ck_assert_msg(vt_model_open_memory(&run->model, run->bytes, size, config, NULL, "tiny", &err) == VT_OK, "%s",
                   err.msg);
     free(config);
+    vt_test_tiny_complete(run->model, o, run->bytes, size);
     run->info = vt_model_get_info(run->model);
     ck_assert_int_eq(vt_arena_open(&run->arena, (size_t)64 << 20, NULL), VT_OK);
     ck_assert_msg(vt_trace_open(&run->trace, run->model, needs, run->arena, &err) == VT_OK, "%s", err.msg);
@@ -98,6 +111,10 @@ void vt_tiny_flip(vt_test_tensors *list, float *image, const vt_test_tiny_option
 
 void vt_tiny_zero_head_row(vt_test_tensors *list, float *image, const vt_test_tiny_options *o)
 {
+    const bool extra = o->token_avg || o->joint || o->one_head;
     (void)image;
-    memset(vt_test_tensors_find(list, "head.weight")->values + o->width, 0, o->width * sizeof(float));
+    vt_test_tensor *head = vt_test_tensors_find(list, extra ? "extra.head.weight" : "head.weight");
+    memset(head->values + head->shape[1], 0, head->shape[1] * sizeof(float));
+    if (o->prefix == 2 && !o->one_head)
+        memset(vt_test_tensors_find(list, "head_dist.weight")->values + o->width, 0, o->width * sizeof(float));
 }

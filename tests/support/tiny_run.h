@@ -26,6 +26,9 @@ void vt_tiny_open(vt_tiny_run *run, const vt_test_tiny_options *options, int tar
                   void (*edit)(vt_test_tensors *list, float *image, const vt_test_tiny_options *options));
 void vt_tiny_close(vt_tiny_run *run);
 
+/* Values of the picture that goes into a net: (3, image_h, image_w). */
+size_t vt_tiny_picture(const vt_test_tiny_options *options);
+
 /* Another seed of the backward: +1 at target, -1 at versus (-1 = none), times scale. */
 void vt_tiny_backward(vt_tiny_run *run, int target, int versus, float scale);
 

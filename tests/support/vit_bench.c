@@ -25,7 +25,8 @@ static void preprocess(vt_bench *b)
         st = vt_preprocess_plan(&b->transform, &b->info->preprocess, VT_FIT_MODEL, b->image.width, b->image.height,
                                 &err);
     if (st == VT_OK)
-        st = vt_preprocess_run(b->own_input, b->rgb8, &b->image, &b->info->preprocess, &b->transform, b->arena, &err);
+        st = vt_preprocess_run(b->own_input, b->rgb8, &b->image, &b->info->preprocess, &b->transform, b->arena, NULL,
+                               &err);
     ck_assert_msg(st == VT_OK, "%s: %s", b->picture, err.msg);
 }
 

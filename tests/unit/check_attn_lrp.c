@@ -89,29 +89,56 @@ static const vt_test_tiny_options nets[] = {
     {.prefix = 1, .layer_scale = true, BASE},
     {.prefix = 1, .norm_pre = true, .quick_gelu = true, BASE},
     {.prefix = 1, .no_qkv_bias = true, BASE},
+    {.prefix = 1, .gated = true, BASE},
+    {.prefix = 1, .qk_norm = true, BASE},
+    {.prefix = 1, .token_avg = true, BASE},
+    {.prefix = 1, .norm_pre = true, .quick_gelu = true, .no_patch_bias = true, .joint = 9, BASE},
+    {.prefix = 4, .pos_class_only = true, .gated = true, .qk_norm = true, .token_avg = true, BASE},
 };
 
-/* Without biases every step of CP-LRP is linear and homogeneous in its input, so the tokens hold the score. */
-START_TEST(cp_conserves_without_biases)
+/* Nothing comes out of the attention. */
+static void no_biases_no_attention(vt_test_tensors *list)
+{
+    no_biases(list);
+    for (size_t k = 0; k < list->count; k++)
+        if (strstr(list->items[k].name, "attn.proj.weight"))
+            memset(list->items[k].values, 0, vt_test_tensor_count(&list->items[k]) * sizeof(float));
+}
+
+static void check_conservation(vt_rule rule, void (*change)(vt_test_tensors *list), int k)
 {
     vt_error err = {0};
     vt_gradient_net net;
-    vt_gradient_net_open(&net, &nets[_i], TARGET, no_biases);
+    vt_gradient_net_open(&net, &nets[k], TARGET, change);
     const size_t n = net.trace.T * net.trace.D;
     const float *z0 = vt_trace_residual(&net.trace, 0);
     float *dz = malloc(n * sizeof *dz);
     double sum = 0.0, magnitude = 0.0;
     ck_assert_ptr_nonnull(dz);
-    ck_assert_int_eq(vt_relprop(&net.trace, net.dlogits, VT_RULE_CP, NULL, dz, net.run_arena, NULL, &err), VT_OK);
+    ck_assert_int_eq(vt_relprop(&net.trace, net.dlogits, rule, NULL, dz, net.run_arena, NULL, &err), VT_OK);
     for (size_t i = 0; i < n; i++) {
         sum += (double)z0[i] * (double)dz[i];
         magnitude += fabs((double)z0[i] * (double)dz[i]);
     }
     ck_assert_double_gt(fabs((double)net.trace.logits[TARGET]), 1e-2);
     ck_assert_msg(fabs(sum - (double)net.trace.logits[TARGET]) < 2e-6 * fmax(magnitude, 1.0),
-                  "net %d: the tokens hold %.9g of a score of %.9g", _i, sum, (double)net.trace.logits[TARGET]);
+                  "net %d: the tokens hold %.9g of a score of %.9g", k, sum, (double)net.trace.logits[TARGET]);
     free(dz);
     vt_gradient_net_close(&net);
+}
+
+/* Without biases every step of CP-LRP is linear and homogeneous in its input, so the tokens hold the score. */
+START_TEST(cp_conserves_without_biases)
+{
+    check_conservation(VT_RULE_CP, no_biases, _i);
+}
+END_TEST
+
+/* Of AttnLRP only the softmax keeps something for itself: where no attention is heard, norms, activations, the halves of a
+ * gated MLP and the head pass on all there is. */
+START_TEST(attnlrp_conserves_without_biases_and_attention)
+{
+    check_conservation(VT_RULE_ATTNLRP, no_biases_no_attention, _i);
 }
 END_TEST
 
@@ -173,5 +200,6 @@ END_TEST
 
 VT_SUITE("attn_lrp", tcase_add_loop_test(tc, appendix_a, 0, 2);
          tcase_add_loop_test(tc, cp_conserves_without_biases, 0, (int)VT_COUNT(nets));
+         tcase_add_loop_test(tc, attnlrp_conserves_without_biases_and_attention, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, versus_is_a_difference, 0, 2);
          tcase_add_loop_test(tc, nothing_to_show_gives_a_reason, 0, 2); tcase_add_test(tc, keeps_to_its_scratch))

@@ -3,8 +3,10 @@
 #include "tests/support/suite.h"
 #include "vitral/evaluate.h"
 #include "vitral/explain.h"
+#include "vitral/inspect.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,14 @@ static const vt_model_info info = {.id = "made",
                                    .head_dim = 64,
                                    .mlp_width = 768,
                                    .classes = 1000};
+
+static vt_model *embedded(void)
+{
+    vt_model *model = NULL;
+    vt_error err = {0};
+    ck_assert_msg(vt_model_open(&model, NULL, NULL, &err) == VT_OK, "%s", err.msg);
+    return model;
+}
 
 static json_t *parsed(char *text, size_t size)
 {
@@ -78,7 +88,8 @@ static void check_params(const char *owner, const json_t *list, const vt_param *
 START_TEST(methods_are_the_registry)
 {
     size_t size = 0;
-    char *text = vts_json_methods(&info, &size);
+    vt_model *model = embedded();
+    char *text = vts_json_methods(model, &size);
     json_t *j = parsed(text, size);
     ck_assert_uint_eq(json_array_size(j), vt_explainer_count());
     for (size_t k = 0; k < vt_explainer_count(); k++) {
@@ -87,7 +98,18 @@ START_TEST(methods_are_the_registry)
         ck_assert_str_eq(text_of(o, "name"), m->name);
         text_of(o, "title"), text_of(o, "summary"), text_of(o, "source");
         ck_assert_str_eq(text_of(o, "family"), vt_family_name(m->family));
-        ck_assert_msg(json_number_value(json_object_get(o, "cost")) >= 1.0, "cost of %s", m->name);
+        /* null where this model cannot serve the method: here what wants a CLIP */
+        const json_t *cost = json_object_get(o, "cost");
+        ck_assert_msg(json_is_null(cost) ? m->family == VT_FAMILY_CONCEPT : json_number_value(cost) >= 1.0,
+                      "cost of %s", m->name);
+        double stated = (double)NAN;
+        size_t bytes;
+        ck_assert_int_eq(vt_method_price(model, m, &stated, &bytes, NULL),
+                         json_is_null(cost) ? VT_E_UNSUPPORTED : VT_OK);
+        ck_assert(json_is_null(cost) ||
+                  fabs(json_number_value(cost) - stated) < 1e-6 * stated); /* as `vitral inspect` has it */
+        if (strcmp(m->name, "rollout") == 0)
+            ck_assert_double_eq(json_number_value(cost), 1.0); /* of the forward that there is anyway */
         ck_assert_int_eq(json_is_true(json_object_get(o, "class_specific")),
                          (m->yields & VT_YIELDS_CLASS_SPECIFIC) != 0);
         ck_assert_int_eq(json_is_true(json_object_get(o, "signed")), (m->yields & VT_YIELDS_SIGNED) != 0);
@@ -95,6 +117,7 @@ START_TEST(methods_are_the_registry)
         check_params(m->name, json_object_get(o, "params"), m->params, m->params_count);
     }
     json_decref(j);
+    vt_model_close(model);
 }
 END_TEST
 
@@ -102,7 +125,8 @@ END_TEST
 START_TEST(defaults_as_in_the_reference)
 {
     size_t size = 0, k;
-    char *text = vts_json_methods(&info, &size);
+    vt_model *model = embedded();
+    char *text = vts_json_methods(model, &size);
     json_t *j = parsed(text, size), *o, *p;
     int seen = 0;
     json_array_foreach(j, k, o)
@@ -127,6 +151,7 @@ START_TEST(defaults_as_in_the_reference)
     }
     ck_assert_int_eq(seen, 4);
     json_decref(j);
+    vt_model_close(model);
 }
 END_TEST
 
@@ -151,14 +176,6 @@ START_TEST(metrics_are_the_registry)
     json_decref(j);
 }
 END_TEST
-
-static vt_model *embedded(void)
-{
-    vt_model *model = NULL;
-    vt_error err = {0};
-    ck_assert_msg(vt_model_open(&model, NULL, NULL, &err) == VT_OK, "%s", err.msg);
-    return model;
-}
 
 START_TEST(models_have_every_member)
 {

@@ -1,6 +1,7 @@
 /* From tensors to weights: every layout of the tokens, every type, and every way in which a file can fail to be a ViT,
  * on nets that are made here. */
 #include "engine/model/model.h"
+#include "engine/model/opened.h"
 #include "tests/support/suite.h"
 #include "tests/support/tiny_model.h"
 
@@ -246,9 +247,9 @@ START_TEST(other_types_are_widened)
     must_open(&n);
     const vt_weights *w = vt_model_weights(n.model);
     const float *want = tensor(&n, "blocks.2.attn.qkv.weight");
-    ck_assert_uint_eq((uintptr_t)w->blocks[2].qkv_w % 64, 0);
+    ck_assert_uint_eq((uintptr_t)w->blocks[2].qkv_w[0] % 64, 0);
     for (size_t i = 0; i < 3 * D * D; i++) {
-        const double off = fabs((double)w->blocks[2].qkv_w[i] - (double)want[i]);
+        const double off = fabs((double)w->blocks[2].qkv_w[0][i] - (double)want[i]);
         ck_assert_msg(off <= tolerance[_i] * fabs((double)want[i]), "value %zu is off by %g", i, off);
     }
     ended(&n);
@@ -347,13 +348,13 @@ START_TEST(what_contradicts_itself_is_refused)
     add(&n, "blocks.700.norm1.weight", D, 0);
     must_refuse(&n, "blocks.700.norm1.weight");
 
-    n = made(NULL);
-    for (size_t l = 0; l < L; l++) {
+    n = made(NULL); /* half as wide behind as before: a gate and its value, as block 0 says, but not in block 1 */
+    for (size_t l = 0; l < L; l += 2) {
         char name[64];
         snprintf(name, sizeof name, "blocks.%zu.mlp.fc2.weight", l);
         vt_test_tensors_find(&n.list, name)->shape[1] = 8;
     }
-    must_refuse(&n, "SwiGLU");
+    must_refuse(&n, "blocks.1.mlp.fc2.weight is [8, 16], must be [8, 8]");
 
     n = made(NULL);
     vt_test_tensors_find(&n.list, "blocks.0.mlp.fc1.weight")->values[5] = NAN;
@@ -497,6 +498,138 @@ START_TEST(quick_gelu_by_name)
 }
 END_TEST
 
+/* Resampling at load: the file's own rows stay within reach, and those of the model's grid are made from them by the
+ * rule of the library that its names come from. */
+START_TEST(positions_for_another_input)
+{
+    static const struct {
+        size_t prefix, from_h, from_w, to_h, to_w;
+        bool patches_only, class_only, original;
+        vt_pos_rule rule;
+    } cases[] = {{1, 3, 3, 2, 4, false, false, false, VT_POS_TIMM},
+                 {1, 3, 3, 5, 5, true, false, false, VT_POS_TIMM},
+                 {2, 2, 2, 3, 3, false, false, false, VT_POS_TIMM},
+                 {5, 3, 3, 4, 4, true, false, false, VT_POS_TIMM},
+                 {5, 3, 3, 4, 4, false, true, true, VT_POS_HF_DINOV2_REG},
+                 {1, 3, 3, 4, 4, false, false, true, VT_POS_DINOV2_OFFSET}};
+    vt_test_tiny_options opt = vt_test_tiny_default;
+    opt.prefix = cases[_i].prefix;
+    opt.grid_h = cases[_i].from_h;
+    opt.grid_w = cases[_i].from_w;
+    opt.pos_patches_only = cases[_i].patches_only;
+    opt.pos_class_only = cases[_i].class_only;
+    net n = made(&opt);
+    const size_t rows = opt.grid_h * opt.grid_w, with_pos = opt.pos_patches_only ? 0
+                                                            : opt.pos_class_only ? 1
+                                                                                 : opt.prefix;
+    if (cases[_i].original) {
+        add(&n, "mask_token", 1, D);
+        if (opt.prefix > 2)
+            snprintf(vt_test_tensors_find(&n.list, "reg_token")->name, 96, "register_tokens");
+    }
+    opt.grid_h = cases[_i].to_h;
+    opt.grid_w = cases[_i].to_w;
+    free(n.config);
+    n.config = vt_test_tiny_config(&opt);
+    must_open(&n);
+    const vt_model_info *info = vt_model_get_info(n.model);
+    const vt_weights *w = vt_model_weights(n.model);
+    const vt_positions *from = &n.model->checkpoint.positions;
+    const float *pos = tensor(&n, "pos_embed");
+    ck_assert(info->grid_h == opt.grid_h && info->grid_w == opt.grid_w && info->image_h == 4 * opt.grid_h);
+    ck_assert_uint_eq(info->tokens, opt.prefix + opt.grid_h * opt.grid_w);
+    ck_assert(from->grid_h == cases[_i].from_h && from->grid_w == cases[_i].from_w && from->rule == cases[_i].rule);
+    SAME(from->rows, pos + with_pos * D, rows * D);
+    ck_assert_uint_eq(w->prefix_pos_count, with_pos);
+    SAME(w->prefix_pos, pos, with_pos * D);
+
+    float *want = malloc(opt.grid_h * opt.grid_w * D * sizeof *want);
+    ck_assert_ptr_nonnull(want);
+    vt_positions_resample(want, opt.grid_h, opt.grid_w, from->rows, from->grid_h, from->grid_w, D, cases[_i].rule);
+    SAME(w->patch_pos, want, opt.grid_h * opt.grid_w * D);
+    free(want);
+    const char *remark = vt_model_warning(n.model, 0);
+    ck_assert_msg(remark && strstr(remark, "pos_embed") && strstr(remark, "resampled"), "%s", remark ? remark : "none");
+    ended(&n);
+}
+END_TEST
+
+START_TEST(grids_that_cannot_be_resampled)
+{
+    vt_test_tiny_options opt = vt_test_tiny_default;
+    opt.grid_w = 3; /* 2 x 3: no square, so only the very size that the file was made for will do */
+    net n = made(&opt);
+    opt.grid_w = 4;
+    free(n.config);
+    n.config = vt_test_tiny_config(&opt);
+    must_refuse(&n, "pos_embed has 7 rows");
+
+    n = made(NULL);
+    replace_config(&n, "{\"model_args\": {\"num_heads\": 2}, \"pretrained_cfg\": {\"input_size\": [3, 4096, 4096]}}");
+    must_refuse(&n, "at most 65536");
+}
+END_TEST
+
+START_TEST(norms_of_queries_and_keys)
+{
+    vt_test_tiny_options opt = vt_test_tiny_default;
+    opt.qk_norm = true;
+    net n = made(&opt);
+    must_open(&n);
+    const vt_block_weights *b = &vt_model_weights(n.model)->blocks[1];
+    SAME(b->q_norm.gamma, tensor(&n, "blocks.1.attn.q_norm.weight"), 4);
+    SAME(b->q_norm.beta, tensor(&n, "blocks.1.attn.q_norm.bias"), 4);
+    SAME(b->k_norm.gamma, tensor(&n, "blocks.1.attn.k_norm.weight"), 4);
+    SAME(b->k_norm.beta, tensor(&n, "blocks.1.attn.k_norm.bias"), 4);
+    ck_assert(vt_model_get_info(n.model)->has_qk_norm);
+    ended(&n);
+
+    n = made(&opt); /* the width of a head tells their number, where nobody else does */
+    replace_config(&n, NULL);
+    must_open(&n);
+    ck_assert_uint_eq(vt_model_get_info(n.model)->heads, 2);
+    ended(&n);
+
+    n = made(&opt);
+    replace_config(&n, "{\"model_args\": {\"num_heads\": 4}}");
+    must_refuse(&n, "blocks.0.attn.q_norm.weight is [4]");
+    n = made(&opt);
+    vt_test_tensors_remove(&n.list, "blocks.2.attn.k_norm.bias");
+    must_refuse(&n, "blocks.2.attn.k_norm.bias is missing");
+    n = made(&opt); /* what stands alone would otherwise be passed over */
+    for (size_t l = 0; l < L; l++) {
+        char name[64];
+        snprintf(name, sizeof name, "blocks.%zu.attn.q_norm.weight", l);
+        vt_test_tensors_remove(&n.list, name);
+    }
+    must_refuse(&n, "blocks.0.attn.q_norm.bias is there without blocks.0.attn.q_norm.weight");
+}
+END_TEST
+
+START_TEST(heads_of_dinov2)
+{
+    const size_t wide[2] = {3, 2 * (size_t)D}, flat[1] = {3};
+    net n = made(NULL); /* the linear head of its authors: the net in "backbone.", class token and mean */
+    for (size_t i = 0; i < n.list.count; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "backbone.%.80s", n.list.items[i].name);
+        memcpy(n.list.items[i].name, name, sizeof name);
+    }
+    vt_test_tensors_remove(&n.list, "backbone.head.weight");
+    vt_test_tensors_remove(&n.list, "backbone.head.bias");
+    add(&n, "backbone.mask_token", 1, D);
+    vt_test_tensors_add(&n.list, "linear_head.weight", 2, wide, NULL);
+    vt_test_tensors_add(&n.list, "linear_head.bias", 1, flat, NULL);
+    vt_test_tensors_find(&n.list, "linear_head.weight")->values[17] = 0.25f;
+    must_open(&n);
+    const vt_model_info *info = vt_model_get_info(n.model);
+    ck_assert_str_eq(info->layout, "dinov2");
+    ck_assert(info->classes == 3 && info->features == 2 * (size_t)D && info->pool == VT_POOL_TOKEN_AVG);
+    ck_assert(vt_model_weights(n.model)->head.w[17] == 0.25f);
+    ended(&n);
+}
+END_TEST
+
 VT_SUITE("checkpoint", tcase_add_loop_test(tc, weights_are_the_tensors, 0, 4); tcase_add_test(tc, sizes_are_measured);
          tcase_add_loop_test(tc, positions_of_every_layout, 0, 8); tcase_add_test(tc, registers_without_a_class_token);
          tcase_add_test(tc, absent_biases_are_zeros); tcase_add_loop_test(tc, other_types_are_widened, 0, 3);
@@ -507,4 +640,6 @@ VT_SUITE("checkpoint", tcase_add_loop_test(tc, weights_are_the_tensors, 0, 4); t
          tcase_add_test(tc, without_a_config_the_tensors_speak);
          tcase_add_test(tc, the_original_spelling_of_layer_scale);
          tcase_add_test(tc, integers_and_the_mask_token_do_no_harm); tcase_add_test(tc, a_net_without_a_head);
-         tcase_add_test(tc, quick_gelu_by_name))
+         tcase_add_test(tc, quick_gelu_by_name); tcase_add_loop_test(tc, positions_for_another_input, 0, 6);
+         tcase_add_test(tc, grids_that_cannot_be_resampled); tcase_add_test(tc, norms_of_queries_and_keys);
+         tcase_add_test(tc, heads_of_dinov2))

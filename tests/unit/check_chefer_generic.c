@@ -43,26 +43,28 @@ static void recursion(double *R, const vt_hand *hand, size_t start)
     free(next);
 }
 
-/* The row of the class token; without one, the mean of the patches' rows, their own presence left out. */
+/* The row of the class token; without one, the mean of the patches' rows, their own presence left out; half of each where
+ * both are read. */
 START_TEST(equals_the_recursion)
 {
-    const size_t prefix = (size_t)_i;
+    const bool both = _i == 3;
+    const size_t prefix = both ? 2 : (size_t)_i;
     for (int start = 0; start < L; start++) {
         vt_hand hand;
         char settings[32];
         double R[64 * 64];
         open_random(&hand, prefix);
+        hand.info.pool = both ? VT_POOL_TOKEN_AVG : hand.info.pool;
         const size_t T = hand.trace.T;
         snprintf(settings, sizeof settings, "start_layer=%d", start);
         const vt_map *map = vt_hand_map(&hand, "chefer_generic", settings);
         recursion(R, &hand, (size_t)start);
         for (size_t p = 0; p < P; p++) {
             double want = 0.0;
+            for (size_t i = prefix; i < T; i++)
+                want += (R[i * T + prefix + p] - (i == prefix + p ? 1.0 : 0.0)) / P;
             if (prefix)
-                want = R[prefix + p];
-            else
-                for (size_t i = 0; i < T; i++)
-                    want += (R[i * T + p] - (i == p ? 1.0 : 0.0)) / P;
+                want = both ? 0.5 * (want + R[prefix + p]) : R[prefix + p];
             ck_assert_msg(fabs((double)map->values[p] - want) < 1e-6, "%s, prefix %zu, patch %zu: %.9g, should be %.9g",
                           settings, prefix, p, (double)map->values[p], want);
             ck_assert(map->values[p] >= 0.0f);
@@ -135,6 +137,6 @@ START_TEST(mirrored_picture)
 }
 END_TEST
 
-VT_SUITE("chefer_generic", tcase_add_loop_test(tc, equals_the_recursion, 0, 3); tcase_add_test(tc, appendix_a);
+VT_SUITE("chefer_generic", tcase_add_loop_test(tc, equals_the_recursion, 0, 4); tcase_add_test(tc, appendix_a);
          tcase_add_loop_test(tc, no_positive_evidence_is_empty, 0, 2); tcase_add_test(tc, zero_head_row);
          tcase_add_loop_test(tc, mirrored_picture, 0, 3))

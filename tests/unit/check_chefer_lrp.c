@@ -147,6 +147,10 @@ static const vt_test_tiny_options readouts[] = {
     {.prefix = 1, .pool_avg = true, .fc_norm = true, BASE}, /* mean, then norm */
     {.prefix = 1, .layer_scale = true, BASE},
     {.prefix = 1, .norm_pre = true, .quick_gelu = true, BASE},
+    {.prefix = 1, .qk_norm = true, BASE},
+    {.prefix = 4, .pos_class_only = true, .token_avg = true, BASE}, /* class token and mean */
+    {.prefix = 1, .norm_pre = true, .quick_gelu = true, .joint = 9, BASE},
+    {.prefix = 2, .one_head = true, BASE},
 };
 static const char *const variants[] = {"transformer_attribution", "rollout", "last_layer", "full"};
 
@@ -259,6 +263,29 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* No rule, no map: said before anything is computed. */
+START_TEST(a_gated_net_is_refused)
+{
+    static const vt_test_tiny_options gated = {.prefix = 1, .gated = true, BASE};
+    vt_gradient_net net;
+    vt_relevance64 r;
+    vt_error err = {0};
+    const vt_relevance64_plan plan = {.lowest = 0, .seeds = 1};
+    vt_gradient_net_open(&net, &gated, 1, NULL);
+    for (size_t v = 0; v < VT_COUNT(variants); v++) {
+        char settings[64];
+        snprintf(settings, sizeof settings, "variant=%s", variants[v]);
+        vt_arena_reset(net.run_arena, SIZE_MAX);
+        ck_assert_int_eq(vt_test_explain(&net.ctx, &net.out, "chefer_lrp", settings, &err), VT_E_UNSUPPORTED);
+        ck_assert_str_eq(err.param, "method");
+        ck_assert_str_eq(err.allowed, "chefer_generic");
+        ck_assert_ptr_nonnull(strstr(err.msg, "gated MLP"));
+    }
+    ck_assert_int_eq(vt_relevance64_open(&r, net.model, &plan, net.arena, &err), VT_E_INTERNAL);
+    vt_gradient_net_close(&net);
+}
+END_TEST
+
 /* A net of one block has no block 1: the default becomes block 0. */
 START_TEST(a_net_of_one_block)
 {
@@ -316,5 +343,5 @@ VT_SUITE("chefer_lrp", tcase_add_loop_test(tc, maps_of_appendix_a, 0, (int)VT_CO
          tcase_add_test(tc, versus);
          tcase_add_loop_test(tc, every_variant_of_every_readout, 0, (int)VT_COUNT(readouts));
          tcase_add_test(tc, a_zero_head_row_gives_an_empty_map_with_a_reason); tcase_add_test(tc, constant_pictures);
-         tcase_add_test(tc, refusals); tcase_add_test(tc, a_net_of_one_block);
-         tcase_add_test(tc, survives_a_full_arena))
+         tcase_add_test(tc, refusals); tcase_add_test(tc, a_gated_net_is_refused);
+         tcase_add_test(tc, a_net_of_one_block); tcase_add_test(tc, survives_a_full_arena))

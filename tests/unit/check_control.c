@@ -136,7 +136,31 @@ START_TEST(progress_reaches_the_host)
 }
 END_TEST
 
+/* Three rounds of a stage of 4 steps are one stage of 12 that never goes back; outside of rounds nothing is changed. */
+START_TEST(rounds_add_up)
+{
+    vt_control control;
+    host h = {0};
+    vt_control_round(NULL, 1, 3);
+    vt_control_init(&control, 0);
+    control.progress = progress, control.host = &h;
+    for (uint64_t round = 0, before = 0; round < 3; round++) {
+        vt_control_round(&control, round, 3);
+        for (uint64_t k = 1; k <= 4; k++) {
+            vt_control_progress(&control, "steps", k, 4);
+            ck_assert_uint_eq(h.total, 12);
+            ck_assert_uint_eq(h.done, before + 1);
+            before = h.done;
+        }
+        vt_control_round(&control, 0, 0);
+        vt_control_progress(&control, "backward", round + 1, 3);
+        ck_assert(h.done == round + 1 && h.total == 3);
+    }
+}
+END_TEST
+
 VT_SUITE("control", tcase_add_test(tc, nothing_stops_an_idle_control);
          tcase_add_test(tc, cancel_is_seen_at_once_and_stays); tcase_add_test(tc, cancel_from_another_thread);
          tcase_add_test(tc, deadline_passes); tcase_add_loop_test(tc, huge_deadline_is_no_deadline_in_the_past, 0, 4);
-         tcase_add_test(tc, gone_is_asked_now_and_then); tcase_add_test(tc, progress_reaches_the_host))
+         tcase_add_test(tc, gone_is_asked_now_and_then); tcase_add_test(tc, progress_reaches_the_host);
+         tcase_add_test(tc, rounds_add_up))

@@ -249,7 +249,7 @@ static void fits(const uint8_t *bytes, size_t size, uint64_t pixels)
         const vt_preprocess *rule = &ways[k].rule;
         vt_transform t;
         ck_assert_int_eq(vt_preprocess_plan(&t, rule, ways[k].fit, image.width, image.height, &err), VT_OK);
-        ck_assert_msg(vt_preprocess_run(input, NULL, &image, rule, &t, arena, &err) == VT_OK, "%zu x %zu: %s",
+        ck_assert_msg(vt_preprocess_run(input, NULL, &image, rule, &t, arena, NULL, &err) == VT_OK, "%zu x %zu: %s",
                       image.width, image.height, err.msg);
     }
     vt_arena_close(arena);

@@ -20,16 +20,18 @@ static void open_random(vt_hand *hand, size_t prefix)
         hand->attn[i] = fabsf(hand->attn[i]) / (float)T;
 }
 
-/* a_h[j] times the mean of g_h over the patches. Askers: the class token, or all patches, averaged. */
+/* a_h[j] times the mean of g_h over the patches. Askers: the class token, or all patches, averaged, or half and half. */
 static double weighted(const vt_hand *hand, size_t l, size_t h, size_t p)
 {
-    const size_t T = hand->trace.T, prefix = hand->info.prefix, first = prefix ? 0 : prefix, end = prefix ? 1 : T;
+    const size_t T = hand->trace.T, prefix = hand->info.prefix;
+    const double token = hand->info.pool == VT_POOL_TOKEN_AVG ? 0.5 : prefix ? 1.0 : 0.0;
     const float *a = hand->attn + (l * H + h) * T * T, *g = hand->attn_grad + (l * H + h) * T * T;
     double weight = 0.0, attention = 0.0;
-    for (size_t i = first; i < end; i++) {
-        attention += (double)a[i * T + prefix + p] / (double)(end - first);
+    for (size_t i = 0; i < T; i++) {
+        const double share = prefix && i == 0 ? token : i < prefix ? 0.0 : (1.0 - token) / P;
+        attention += share * (double)a[i * T + prefix + p];
         for (size_t j = 0; j < P; j++)
-            weight += (double)g[i * T + prefix + j] / P / (double)(end - first);
+            weight += share * (double)g[i * T + prefix + j] / P;
     }
     return weight * attention;
 }
@@ -37,7 +39,9 @@ static double weighted(const vt_hand *hand, size_t l, size_t h, size_t p)
 START_TEST(equals_its_formula)
 {
     vt_hand hand;
-    open_random(&hand, (size_t)_i);
+    open_random(&hand, _i == 3 ? 2 : (size_t)_i);
+    if (_i == 3)
+        hand.info.pool = VT_POOL_TOKEN_AVG;
     const vt_map *maps = vt_hand_map(&hand, "grad_attention", "layer=all head=all");
     ck_assert_uint_eq(hand.out.count, L * H);
     for (size_t l = 0; l < L; l++)
@@ -142,6 +146,6 @@ START_TEST(mirrored_picture)
 }
 END_TEST
 
-VT_SUITE("grad_attention", tcase_add_loop_test(tc, equals_its_formula, 0, 3); tcase_add_test(tc, defaults);
+VT_SUITE("grad_attention", tcase_add_loop_test(tc, equals_its_formula, 0, 4); tcase_add_test(tc, defaults);
          tcase_add_test(tc, appendix_a); tcase_add_test(tc, nothing_positive_is_noted);
          tcase_add_loop_test(tc, mirrored_picture, 0, 3))

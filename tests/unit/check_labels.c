@@ -205,6 +205,13 @@ START_TEST(many_sharers_are_listed_in_part)
     ck_assert_msg(strstr(err.msg, "99 classes (0, 1, 2,") && strstr(err.msg, "and 83 more"), "%s", err.msg);
     ck_assert_int_eq(vt_labels_find(&labels, "CAT", "class", &index, &err), VT_OK);
     ck_assert_int_eq(index, 50);
+    ck_assert_uint_eq(vt_labels_sharers(&labels, "Dog"), 99);
+    ck_assert_uint_eq(vt_labels_sharers(&labels, "CAT"), 1);
+    ck_assert_uint_eq(vt_labels_sharers(&labels, "cow"), 0);
+    ck_assert_uint_eq(vt_labels_sharers(&labels, "5"), 0);
+    vt_labels_free(&labels);
+    labels = parsed("7\n7\nx");
+    ck_assert_uint_eq(vt_labels_sharers(&labels, "7"), 0); /* digits are an index */
     vt_labels_free(&labels);
 }
 END_TEST

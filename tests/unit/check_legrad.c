@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BASE .grid_h = 2, .grid_w = 3, .patch = 4, .width = 8, .heads = 2, .layers = 2, .mlp = 8, .classes = 3
 static const vt_test_tiny_options nets[] = {
     {.prefix = 1, .grid_h = 2, .grid_w = 2, .patch = 4, .width = 8, .heads = 2, .layers = 3, .mlp = 16, .classes = 3},
     {.prefix = 1, .grid_h = 3, .grid_w = 5, .patch = 2, .width = 12, .heads = 3, .layers = 2, .mlp = 20, .classes = 4},
@@ -25,6 +26,10 @@ static const vt_test_tiny_options nets[] = {
      .mlp = 8,
      .classes = 3,
      .layer_scale = true},
+    {.prefix = 1, BASE, .gated = true},
+    {.prefix = 1, BASE, .qk_norm = true},
+    {.prefix = 3, .pos_class_only = true, BASE, .token_avg = true},
+    {.prefix = 1, BASE, .joint = 5},
 };
 
 /* ---- one block and the early readout, in double ---- */
@@ -42,7 +47,7 @@ static void norm(double *out, const double *x, const vt_norm_weights *w, double 
 
 static double linear(const float *w, const float *b, const double *x, size_t row, size_t n)
 {
-    double sum = (double)b[row];
+    double sum = b ? (double)b[row] : 0.0;
     for (size_t i = 0; i < n; i++)
         sum += (double)w[row * n + i] * x[i];
     return sum;
@@ -59,7 +64,7 @@ static double early_score(const vt_tiny_run *t, size_t l, bool mean, int target,
     const float *qkv = vt_trace_qkv(&t->trace, l), *attn = vt_trace_attn(&t->trace, l),
                 *z = vt_trace_residual(&t->trace, l);
     const double eps = (double)info->norm_eps;
-    double read[ROOM] = {0}, y[ROOM], mixed[ROOM], mid[ROOM], hidden[ROOM], score;
+    double read[ROOM] = {0}, y[ROOM], joint[ROOM], length = 0.0, mixed[ROOM], mid[ROOM], hidden[ROOM], score;
     ck_assert(D <= ROOM && M <= ROOM);
     for (size_t i = 0; i < (mean ? T : 1); i++) {
         for (size_t c = 0; c < D; c++) {
@@ -75,7 +80,8 @@ static double early_score(const vt_tiny_run *t, size_t l, bool mean, int target,
         norm(y, mid, &b->norm2, eps, D);
         for (size_t m = 0; m < M; m++) {
             const double x = linear(b->fc1_w, b->fc1_b, y, m, D);
-            hidden[m] = 0.5 * x * (1.0 + erf(x / sqrt(2.0)));
+            const double gate = b->gate_w ? linear(b->gate_w, b->gate_b, y, m, D) : 0.0;
+            hidden[m] = b->gate_w ? x * gate / (1.0 + exp(-gate)) : 0.5 * x * (1.0 + erf(x / sqrt(2.0)));
         }
         for (size_t c = 0; c < D; c++) {
             const double out = mid[c] + linear(b->fc2_w, b->fc2_b, hidden, c, M) * (b->ls2 ? (double)b->ls2[c] : 1.0);
@@ -84,7 +90,19 @@ static double early_score(const vt_tiny_run *t, size_t l, bool mean, int target,
     }
     (void)H;
     norm(y, read, w->norm.gamma ? &w->norm : &w->fc_norm, eps, D);
-    score = linear(w->head.w, w->head.b, y, (size_t)target, D);
+    if (info->pool == VT_POOL_TOKEN_AVG) { /* the mean takes both places; the class token only its own */
+        for (size_t c = 0; c < D; c++)
+            y[D + c] = mean ? y[c] : 0.0;
+    }
+    if (w->embed_w) {
+        for (size_t c = 0; c < info->features; c++) {
+            joint[c] = linear(w->embed_w, NULL, y, c, D);
+            length += joint[c] * joint[c];
+        }
+        for (size_t c = 0; c < info->features; c++)
+            y[c] = joint[c] / sqrt(length);
+    }
+    score = linear(w->head.w, w->head.b, y, (size_t)target, info->features);
     return score;
 }
 

@@ -39,7 +39,8 @@ static double measure(const char *name, double param, const float *values, const
     const vt_metric *metric = vt_metric_find(name);
     char params[64] = {0};
     pixels p = {values, w};
-    vt_field field = {.width = w, .height = h, .labels = labels, .stride = w, .row = row_of, .host = &p};
+    const vt_mask mask = {.labels = labels, .label_bytes = 2, .width = w, .height = h};
+    vt_field field = {.width = w, .height = h, .mask = &mask, .row = row_of, .host = &p};
     for (size_t k = 0; k < w * h; k++) {
         field.inside += labels[k] != 0;
         field.max = values[k] > field.max ? values[k] : field.max;
@@ -168,6 +169,69 @@ START_TEST(against_slow_forms)
 }
 END_TEST
 
+/* ---- more pixels than ap keeps at once ---- */
+
+enum { WIDE = 4099, HIGH = 4107, MANY = WIDE * HIGH }; /* a little more than 2^24 */
+
+typedef struct strip {
+    size_t kind;
+    float line[WIDE];
+} strip;
+
+/* kind 0: two values of one bucket in turn, of which the mask has one; 1: rows of ever lower values, which take several passes */
+static const float *strip_row(void *host, size_t y)
+{
+    strip *s = host;
+    for (size_t x = 0; x < WIDE; x++)
+        s->line[x] = s->kind == 0 ? ((x + y) % 2 ? 0.75f : 0x1.800002p-1f) : 1.0f / (float)(1 + y);
+    return s->line;
+}
+
+START_TEST(in_several_passes)
+{
+    static strip s;
+    uint8_t *labels = calloc(MANY, 1);
+    const vt_mask mask = {.labels = labels, .label_bytes = 1, .width = WIDE, .height = HIGH};
+    vt_field field = {.width = WIDE, .height = HIGH, .mask = &mask, .max = 1.0f, .row = strip_row, .host = &s};
+    const vt_metric *ap = vt_metric_find("ap");
+    vt_arena *large;
+    ck_assert(labels && ap);
+    ck_assert_int_eq(vt_arena_open(&large, ap->scratch(MANY), NULL), VT_OK); /* no more than it says */
+    for (s.kind = 0; s.kind < 2; s.kind++) {
+        double truth = 0.0;
+        memset(labels, 0, MANY);
+        field.inside = 0;
+        if (s.kind == 0) { /* the lower one: it begins behind all of the higher */
+            for (size_t k = 0; k < MANY; k++) {
+                labels[k] = (k % WIDE + k / WIDE) % 2;
+                field.inside += labels[k];
+            }
+            truth = (double)field.inside / MANY;
+        } else { /* the first pixel of every row: each row is one step */
+            for (size_t y = 0; y < HIGH; y++)
+                labels[y * WIDE] = 9;
+            field.inside = HIGH;
+            truth = 1.0 / WIDE;
+        }
+        const vt_metric_ctx ctx = {.field = &field, .arena = large};
+        vt_metric_value value = {.metric = ap, .value = (double)NAN};
+        vt_error err = {0};
+        vt_arena_reset(large, SIZE_MAX);
+        ck_assert_msg(ap->measure(&ctx, NULL, &value, &err) == VT_OK, "%s", err.msg);
+        ck_assert_msg(fabs(value.value - truth) < 1e-12, "kind %zu: %.17g, not %.17g", s.kind, value.value, truth);
+    }
+    vt_control control;
+    vt_control_init(&control, 0);
+    vt_control_cancel(&control);
+    const vt_metric_ctx cancelled = {.field = &field, .arena = large, .control = &control};
+    vt_metric_value value = {.metric = ap};
+    vt_arena_reset(large, SIZE_MAX);
+    ck_assert_int_eq(ap->measure(&cancelled, NULL, &value, NULL), VT_E_CANCELLED);
+    vt_arena_close(large);
+    free(labels);
+}
+END_TEST
+
 /* ---- a map over a mask ---- */
 
 enum { MASK_W = 8, MASK_H = 3 };
@@ -185,23 +249,23 @@ static const vt_transform view = {.fit = VT_FIT_CROP,
                                   .visible_w = 4,
                                   .visible_h = 2};
 
-static vt_status open_field(vt_field *field, float values[4], const uint16_t *labels, vt_error *err)
+static vt_status open_field(vt_field *field, float values[4], const vt_mask *mask, vt_error *err)
 {
     static const vt_image image = {.width = MASK_W, .height = MASK_H};
-    const vt_mask mask = {.labels = labels, .width = MASK_W, .height = MASK_H};
-    const vt_scene scene = {.image = &image, .transform = &view, .mask = &mask};
+    const vt_scene scene = {.image = &image, .transform = &view, .mask = mask};
     const vt_map map = {.h = 2, .w = 2, .is_signed = true, .values = values};
-    return vt_field_open(field, &map, &scene, vt_field_inside(&mask, &view), arena, NULL, err);
+    return vt_field_open(field, &map, &scene, vt_field_inside(mask, &view), arena, NULL, err);
 }
 
 START_TEST(the_map_lies_where_the_model_looked)
 {
-    static const uint16_t labels[MASK_W * MASK_H] = {1, 1, 1, 1, 1, 1, 1, 1, /* */
-                                                     1, 1, 0, 0, 2, 0, 1, 1, /* */
-                                                     1, 1, 3, 0, 0, 4, 1, 1};
+    static const uint8_t labels[MASK_W * MASK_H] = {1, 1, 1, 1, 1, 1, 1, 1, /* */
+                                                    1, 1, 0, 0, 2, 0, 1, 1, /* */
+                                                    1, 1, 3, 0, 0, 4, 1, 1};
+    const vt_mask mask = {.labels = labels, .label_bytes = 1, .width = MASK_W, .height = MASK_H};
     float values[4] = {-7, 4, 0, -1}; /* what speaks against the class is no evidence */
     vt_field field;
-    ck_assert_int_eq(open_field(&field, values, labels, NULL), VT_OK);
+    ck_assert_int_eq(open_field(&field, values, &mask, NULL), VT_OK);
     ck_assert_uint_eq(field.width, 4);
     ck_assert_uint_eq(field.height, 2);
     ck_assert_uint_eq(field.inside, 3);
@@ -212,15 +276,16 @@ START_TEST(the_map_lies_where_the_model_looked)
             ck_assert_msg(field.row(field.host, y)[x] == truth[y][x], "pixel %zu, %zu: %g", x, y,
                           (double)field.row(field.host, y)[x]);
     ck_assert(field.max == 1.0f);
-    ck_assert_uint_eq(vt_field_labels(&field, 0)[2], 2);
-    ck_assert_uint_eq(vt_field_labels(&field, 1)[3], 4);
+    ck_assert_uint_eq(vt_field_label(&field, 2, 0), 2);
+    ck_assert_uint_eq(vt_field_label(&field, 3, 1), 4);
 
     float against[4] = {-7, 0, 0, -1};
-    ck_assert_int_eq(open_field(&field, against, labels, NULL), VT_OK);
+    ck_assert_int_eq(open_field(&field, against, &mask, NULL), VT_OK);
     ck_assert(field.max == 0.0f);
 }
 END_TEST
 
 VT_SUITE("localisation", tcase_add_checked_fixture(tc, setup, teardown);
          tcase_add_loop_test(tc, by_hand, 0, (int)VT_COUNT(by_hand_cases));
-         tcase_add_loop_test(tc, against_slow_forms, 0, 10); tcase_add_test(tc, the_map_lies_where_the_model_looked))
+         tcase_add_loop_test(tc, against_slow_forms, 0, 10); tcase_add_test(tc, in_several_passes);
+         tcase_add_test(tc, the_map_lies_where_the_model_looked))

@@ -24,7 +24,8 @@ static vt_status decode(const vt_test_png *png, bool ignore_exif, vt_mask *mask,
 {
     size_t size;
     uint8_t *bytes = vt_test_png_write(png, &size);
-    const vt_status st = vt_mask_decode(mask, bytes, size, ignore_exif, 1 << 20, arena, err);
+    const vt_decode_options options = {.ignore_exif = ignore_exif, .pixels_max = 1 << 20};
+    const vt_status st = vt_mask_decode(mask, bytes, size, &options, arena, err);
     free(bytes);
     return st;
 }
@@ -92,9 +93,11 @@ START_TEST(samples_become_labels)
         ck_assert_msg(decode(&png, false, &mask, &err) == VT_OK, "%s: %s", kinds[_i].what, err.msg);
         ck_assert_uint_eq(mask.width, 3);
         ck_assert_uint_eq(mask.height, 2);
-        for (int k = 0; k < 6; k++)
-            ck_assert_msg(mask.labels[k] == kinds[_i].labels[k], "%s%s: pixel %d is %d, not %d", kinds[_i].what,
-                          interlaced ? ", interlaced" : "", k, mask.labels[k], kinds[_i].labels[k]);
+        ck_assert_uint_eq(mask.label_bytes, kinds[_i].depth == 16 && !(kinds[_i].type & PNG_COLOR_MASK_COLOR) ? 2 : 1);
+        for (size_t k = 0; k < 6; k++)
+            ck_assert_msg(vt_mask_label(&mask, k % 3, k / 3) == kinds[_i].labels[k], "%s%s: pixel %zu is %u, not %d",
+                          kinds[_i].what, interlaced ? ", interlaced" : "", k, vt_mask_label(&mask, k % 3, k / 3),
+                          kinds[_i].labels[k]);
     }
 }
 END_TEST
@@ -107,13 +110,16 @@ START_TEST(orientation_is_applied)
                                            {4, 5, 6, 1, 2, 3}, {1, 4, 2, 5, 3, 6}, {4, 1, 5, 2, 6, 3},
                                            {6, 3, 5, 2, 4, 1}, {3, 6, 2, 5, 1, 4}};
     for (int ignore = 0; ignore < 2; ignore++) {
-        const vt_test_png png = {PNG_COLOR_TYPE_GRAY, 16, 3, 2, stored, 0, _i, 0};
         const int turn = ignore ? 1 : _i;
-        vt_mask mask;
-        ck_assert_int_eq(decode(&png, ignore, &mask, NULL), VT_OK);
-        ck_assert_uint_eq(mask.width, turn >= 5 ? 2 : 3);
-        ck_assert_uint_eq(mask.height, turn >= 5 ? 3 : 2);
-        ck_assert_mem_eq(mask.labels, upright[turn - 1], sizeof upright[0]);
+        for (int depth = 8; depth <= 16; depth += 8) {
+            const vt_test_png png = {PNG_COLOR_TYPE_GRAY, depth, 3, 2, stored, 0, _i, 0};
+            vt_mask mask;
+            ck_assert_int_eq(decode(&png, ignore, &mask, NULL), VT_OK);
+            ck_assert_uint_eq(mask.width, turn >= 5 ? 2 : 3);
+            ck_assert_uint_eq(mask.height, turn >= 5 ? 3 : 2);
+            for (size_t k = 0; k < 6; k++)
+                ck_assert_uint_eq(vt_mask_label(&mask, k % mask.width, k / mask.width), upright[turn - 1][k]);
+        }
     }
 }
 END_TEST
@@ -150,7 +156,8 @@ START_TEST(refusals_name_the_mask)
         vt_mask mask = {0};
         vt_error err = {0};
         memcpy(copy, cases[k].bytes, cases[k].size);
-        const vt_status st = vt_mask_decode(&mask, copy, cases[k].size, false, cases[k].pixels_max, arena, &err);
+        const vt_decode_options options = {.pixels_max = cases[k].pixels_max};
+        const vt_status st = vt_mask_decode(&mask, copy, cases[k].size, &options, arena, &err);
         free(copy);
         ck_assert_msg(st == cases[k].status, "case %zu: %s, %s", k, vt_status_name(st), err.msg);
         if (st == VT_OK)
@@ -159,8 +166,7 @@ START_TEST(refusals_name_the_mask)
         ck_assert_msg(strstr(err.msg, "mask") && strstr(err.msg, cases[k].says), "case %zu: %s", k, err.msg);
         ck_assert_msg(st != VT_E_IMAGE_FORMAT || strcmp(err.allowed, "PNG") == 0, "allowed: %s", err.allowed);
         ck_assert_uint_eq(vt_arena_used(arena), used);
-        ck_assert_int_eq(vt_mask_decode(&mask, cases[k].bytes, cases[k].size, false, cases[k].pixels_max, arena, NULL),
-                         cases[k].status);
+        ck_assert_int_eq(vt_mask_decode(&mask, cases[k].bytes, cases[k].size, &options, arena, NULL), cases[k].status);
     }
     free(bytes);
     free(jpeg);
@@ -168,6 +174,49 @@ START_TEST(refusals_name_the_mask)
 }
 END_TEST
 
+/* Known from the header: what follows it is not looked at, and no memory is taken. */
+START_TEST(another_size_is_refused_by_the_header)
+{
+    static const unsigned stored[600] = {0};
+    const vt_test_png png = {PNG_COLOR_TYPE_GRAY, 16, 30, 20, stored, 0, 6, 0};
+    const struct {
+        size_t width, height;
+        bool ignore_exif;
+        vt_status status;
+        const char *has;
+    } cases[] = {{20, 30, false, VT_OK, ""},
+                 {30, 20, true, VT_OK, ""},
+                 {30, 20, false, VT_E_INVALID, "the mask has 20 x 30 pixels, the upright picture 30 x 20"},
+                 {20, 31, false, VT_E_INVALID, "the mask has 20 x 30 pixels, the upright picture 20 x 31"},
+                 {20, 30, true, VT_E_INVALID, "the mask has 30 x 20 pixels, the upright picture 20 x 30"}};
+    size_t size;
+    uint8_t *bytes = vt_test_png_write(&png, &size);
+    for (size_t k = 0; k < VT_COUNT(cases); k++) {
+        const vt_decode_options options = {.ignore_exif = cases[k].ignore_exif,
+                                           .pixels_max = 1000,
+                                           .width = cases[k].width,
+                                           .height = cases[k].height};
+        vt_mask mask;
+        vt_error err = {0};
+        ck_assert_int_eq(vt_mask_decode(&mask, bytes, size, &options, arena, &err), cases[k].status);
+        if (cases[k].status == VT_OK)
+            continue;
+        ck_assert_str_eq(err.param, "mask");
+        ck_assert_str_eq(err.msg, cases[k].has);
+        ck_assert_msg(strstr(err.allowed, "a PNG of ") != NULL, "%s", err.allowed);
+    }
+    vt_arena *fresh;
+    const vt_decode_options options = {.pixels_max = 1000, .width = 1, .height = 1};
+    vt_mask mask;
+    ck_assert_int_eq(vt_arena_open(&fresh, 1 << 20, NULL), VT_OK);
+    ck_assert_int_eq(vt_mask_decode(&mask, bytes, size, &options, fresh, NULL), VT_E_INVALID);
+    ck_assert_uint_lt(vt_arena_peak(fresh), 1200); /* its 600 labels were not; EXIF took a little */
+    vt_arena_close(fresh);
+    free(bytes);
+}
+END_TEST
+
 VT_SUITE("mask", tcase_add_checked_fixture(tc, setup, teardown);
          tcase_add_loop_test(tc, samples_become_labels, 0, (int)VT_COUNT(kinds));
-         tcase_add_loop_test(tc, orientation_is_applied, 1, 9); tcase_add_test(tc, refusals_name_the_mask))
+         tcase_add_loop_test(tc, orientation_is_applied, 1, 9); tcase_add_test(tc, refusals_name_the_mask);
+         tcase_add_test(tc, another_size_is_refused_by_the_header))

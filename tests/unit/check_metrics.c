@@ -9,10 +9,13 @@
 static double measure(const char *name, const double *mass, size_t n)
 {
     const vt_metric *metric = vt_metric_find(name);
-    const vt_metric_ctx ctx = {.mass = mass, .cells = n};
+    vt_arena *arena;
+    ck_assert_int_eq(vt_arena_open(&arena, 1 << 20, NULL), VT_OK);
+    const vt_metric_ctx ctx = {.mass = mass, .cells = n, .arena = arena};
     vt_metric_value value = {.metric = metric, .value = (double)NAN};
     ck_assert_msg(metric != NULL, "no metric %s", name);
     ck_assert_int_eq(metric->measure(&ctx, NULL, &value, NULL), VT_OK);
+    vt_arena_close(arena);
     return value.value;
 }
 
@@ -134,6 +137,11 @@ START_TEST(the_registry)
         ck_assert_int_eq((metric->flags & VT_METRIC_FREE) != 0, k < 3);
         ck_assert_int_eq((metric->flags & VT_METRIC_NEEDS_MASK) != 0, k >= 3);
     }
+    char name[VT_ERROR_PARAM], cut[6];
+    const vt_metric *ap = vt_metric_find("iou");
+    ck_assert_uint_gt(ap->params_count, 0);
+    ck_assert_str_eq(vt_metric_param_name(name, sizeof name, ap, &ap->params[0]), "iou.threshold");
+    ck_assert_str_eq(vt_metric_param_name(cut, sizeof cut, ap, &ap->params[0]), "iou.t");
     ck_assert_ptr_null(vt_metric_names[vt_metric_count()]);
     ck_assert_ptr_null(vt_metric_at(vt_metric_count()));
     ck_assert_ptr_null(vt_metric_find("ginny"));

@@ -38,6 +38,14 @@ static void write_tiny(const char *name)
     free(bytes);
 }
 
+static void write_tiny_vit(const char *name)
+{
+    size_t size;
+    uint8_t *bytes = vt_test_tiny_vit(NULL, &size);
+    write_file(name, bytes, size);
+    free(bytes);
+}
+
 static void write_config(void)
 {
     char *config = vt_test_tiny_config(NULL);
@@ -55,8 +63,8 @@ static void setup(void)
 static void teardown(void)
 {
     static const char *const names[] = {
-        "model.safetensors", "config.json",   "labels.txt", "other.safetensors", "model.safetensors.index.json",
-        "a.safetensors",     "b.safetensors", "model.bin"};
+        "model.safetensors", "config.json",   "labels.txt", "other.safetensors",        "model.safetensors.index.json",
+        "a.safetensors",     "b.safetensors", "model.bin",  "preprocessor_config.json", "open_clip_config.json"};
     for (size_t i = 0; i < VT_COUNT(names); i++)
         unlink(inside(names[i]));
     ck_assert_int_eq(rmdir(folder), 0);
@@ -163,6 +171,26 @@ START_TEST(what_is_not_there)
 }
 END_TEST
 
+START_TEST(what_a_folder_is_searched_for)
+{
+    static const char *const pickles[] = {"pytorch_model.bin", "deit.pth", "vit.pt", "vit.npz"};
+    setup();
+    for (size_t i = 0; i < VT_COUNT(pickles); i++) {
+        write_text(pickles[i], "x");
+        must_refuse(folder, VT_E_BAD_MODEL, pickles[i]);
+        must_refuse(folder, VT_E_BAD_MODEL, "convert it to safetensors");
+        ck_assert_int_eq(unlink(inside(pickles[i])), 0);
+    }
+    write_config();
+    write_tiny("open_clip_model.safetensors");
+    vt_model_close(must_open(folder, NULL));
+    write_text("model.safetensors", ""); /* goes before open_clip's, even when it is broken */
+    must_refuse(folder, VT_E_BAD_MODEL, "model.safetensors is empty");
+    ck_assert_int_eq(unlink(inside("open_clip_model.safetensors")), 0);
+    teardown();
+}
+END_TEST
+
 START_TEST(labels_must_fit_the_head)
 {
     setup();
@@ -174,6 +202,81 @@ START_TEST(labels_must_fit_the_head)
     must_refuse(folder, VT_E_BAD_MODEL, "labels.txt: line 2 is empty");
     write_text("labels.txt", "");
     must_refuse(folder, VT_E_BAD_MODEL, "labels.txt has 0 lines");
+    teardown();
+}
+END_TEST
+
+static const char *label_of_1(void)
+{
+    static char text[64];
+    vt_model *model = must_open(folder, NULL);
+    snprintf(text, sizeof text, "%s%s", vt_model_label(model, 1), vt_model_has_labels(model) ? "" : " (no name)");
+    vt_model_close(model);
+    return text;
+}
+
+/* labels.txt, else the names of the config, else the index. */
+START_TEST(names_come_from_the_first_that_has_them)
+{
+    static const char card[] = "{\"model_type\": \"vit\", \"num_attention_heads\": 2, \"image_size\": 8,"
+                               " \"id2label\": {\"2\": \"c\", \"0\": \"a\", \"1\": \"b\"}}";
+    setup();
+    write_tiny("model.safetensors");
+    write_config();
+    ck_assert_str_eq(label_of_1(), "1 (no name)");
+    write_tiny_vit("model.safetensors");
+    write_text("config.json", card);
+    ck_assert_str_eq(label_of_1(), "b");
+    write_text("labels.txt", "ant\nbee\ncat\n");
+    ck_assert_str_eq(label_of_1(), "bee");
+    ck_assert_int_eq(unlink(inside("labels.txt")), 0);
+    write_text("config.json", "{\"model_type\": \"vit\", \"num_attention_heads\": 2, \"image_size\": 8,"
+                              " \"id2label\": {\"0\": \"LABEL_0\", \"1\": \"LABEL_1\", \"2\": \"LABEL_2\"}}");
+    ck_assert_str_eq(label_of_1(), "1 (no name)");
+    write_text("config.json", "{\"model_type\": \"vit\", \"num_attention_heads\": 2, \"image_size\": 8,"
+                              " \"id2label\": {\"0\": \"a\", \"1\": \"b\"}}");
+    must_refuse(folder, VT_E_BAD_MODEL, "id2label");
+    write_text("config.json", card);
+    write_text("preprocessor_config.json", "{\"resample\": 9}");
+    must_refuse(folder, VT_E_BAD_MODEL, "preprocessor_config.json: resample");
+    must_refuse(inside("model.safetensors"), VT_E_BAD_MODEL, "preprocessor_config.json: resample");
+    teardown();
+}
+END_TEST
+
+/* Ids go into JSON, headers and log lines, whatever the folder is called. */
+START_TEST(ids_are_text)
+{
+    static const struct {
+        const char *folder, *id;
+    } cases[] = {{"bad\xff", "bad_"},
+                 {"a\nb\x01", "a_b_"},
+                 {"\xe6\x97\xa5\xc2\x85", "\xe6\x97\xa5__"},
+                 {"cut\xe6\x97", "cut__"},
+                 {"d\xc3\xa9j\xc3\xa0 \"vu\"", "d\xc3\xa9j\xc3\xa0 \"vu\""}};
+    setup();
+    write_tiny("model.safetensors");
+    write_config();
+    for (size_t i = 0; i < VT_COUNT(cases); i++) {
+        char at[256];
+        snprintf(at, sizeof at, "%.100s/%s", folder, cases[i].folder);
+        ck_assert_int_eq(mkdir(at, 0700), 0);
+        char from[400], to[400];
+        const char *const files[] = {"model.safetensors", "config.json"};
+        for (size_t k = 0; k < 2; k++) {
+            snprintf(to, sizeof to, "%.256s/%s", at, files[k]);
+            snprintf(from, sizeof from, "%s", inside(files[k]));
+            ck_assert_int_eq(link(from, to), 0);
+        }
+        vt_model *model = must_open(at, NULL);
+        ck_assert_str_eq(vt_model_get_info(model)->id, cases[i].id);
+        vt_model_close(model);
+        for (size_t k = 0; k < 2; k++) {
+            snprintf(to, sizeof to, "%.256s/%s", at, files[k]);
+            ck_assert_int_eq(unlink(to), 0);
+        }
+        ck_assert_int_eq(rmdir(at), 0);
+    }
     teardown();
 }
 END_TEST
@@ -220,7 +323,7 @@ START_TEST(shards_are_one_model)
         const vt_weights *a = vt_model_weights(model), *b = vt_model_weights(whole);
         ck_assert_mem_eq(a->patch_pos, b->patch_pos, 32 * sizeof(float));
         for (size_t l = 0; l < 3; l++) {
-            ck_assert_mem_eq(a->blocks[l].qkv_w, b->blocks[l].qkv_w, 192 * sizeof(float));
+            ck_assert_mem_eq(a->blocks[l].qkv_w[0], b->blocks[l].qkv_w[0], 192 * sizeof(float));
             ck_assert_mem_eq(a->blocks[l].fc2_b, b->blocks[l].fc2_b, 8 * sizeof(float));
         }
         ck_assert_msg(strstr(vt_model_warning(model, 0), "unlisted") != NULL, "%s", vt_model_warning(model, 0));
@@ -272,7 +375,7 @@ static void fingerprint(uint8_t out[32])
 
 START_TEST(fingerprints_change_with_the_model)
 {
-    uint8_t prints[6][32];
+    uint8_t prints[7][32];
     setup();
     write_tiny("model.safetensors");
     write_config();
@@ -294,8 +397,12 @@ START_TEST(fingerprints_change_with_the_model)
     snprintf(from, sizeof from, "%s/other.safetensors", folder);
     ck_assert_int_eq(rename(from, inside("model.safetensors")), 0);
     fingerprint(prints[4]);
-    for (size_t a = 0; a < 5; a++)
-        for (size_t b = a + 1; b < 5; b++)
+    write_text("preprocessor_config.json", "{}");
+    fingerprint(prints[5]);
+    write_text("open_clip_config.json", "{}");
+    fingerprint(prints[6]);
+    for (size_t a = 0; a < 7; a++)
+        for (size_t b = a + 1; b < 7; b++)
             ck_assert_msg(memcmp(prints[a], prints[b], 32) != 0, "fingerprints %zu and %zu are equal", a, b);
     teardown();
 }
@@ -329,7 +436,8 @@ START_TEST(fingerprints_of_bytes_see_other_weights)
 END_TEST
 
 VT_SUITE("model", tcase_add_test(tc, the_embedded_model); tcase_add_test(tc, a_folder_or_the_file_in_it);
-         tcase_add_test(tc, what_is_not_there); tcase_add_test(tc, labels_must_fit_the_head);
-         tcase_add_test(tc, shards_are_one_model); tcase_add_test(tc, an_index_may_not_leave_its_folder);
-         tcase_add_test(tc, fingerprints_change_with_the_model);
+         tcase_add_test(tc, what_is_not_there); tcase_add_test(tc, what_a_folder_is_searched_for);
+         tcase_add_test(tc, labels_must_fit_the_head); tcase_add_test(tc, names_come_from_the_first_that_has_them);
+         tcase_add_test(tc, ids_are_text); tcase_add_test(tc, shards_are_one_model);
+         tcase_add_test(tc, an_index_may_not_leave_its_folder); tcase_add_test(tc, fingerprints_change_with_the_model);
          tcase_add_test(tc, fingerprints_of_bytes_see_other_weights))

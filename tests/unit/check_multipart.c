@@ -254,6 +254,9 @@ START_TEST(accept_headers)
     } cases[] = {
         {NULL, 0},
         {"", 0},
+        {",", 0}, /* an empty list is as good as none */
+        {" ,\t, ,", 0},
+        {";", -1}, /* but this is a range, if no good one */
         {"*/*", 0},
         {"image/png", 1},
         {"image/*", 1},

@@ -27,16 +27,20 @@ START_TEST(every_orientation_at_every_size)
 {
     vt_arena *arena;
     ck_assert_int_eq(vt_arena_open(&arena, 1 << 20, NULL), VT_OK);
-    for (int o = 1; o <= 8; o++) {
-        const size_t w = sizes[_i].w, h = sizes[_i].h;
+    for (int k = 0; k < 24; k++) {
+        const int o = 1 + k % 8;
+        const size_t w = sizes[_i].w, h = sizes[_i].h, bytes = 1 + (size_t)k / 8; /* of a pixel */
         const vt_decode_options options = {.pixels_max = 1000};
         vt_image image = {0};
         vt_canvas canvas;
         vt_arena_reset(arena, 0);
-        ck_assert_int_eq(vt_canvas_open(&canvas, &image, w, h, o, &options, arena, NULL), VT_OK);
+        ck_assert_int_eq(vt_canvas_open(&canvas, &image, w, h, bytes, o, &options, arena, NULL), VT_OK);
         for (size_t y = 0; y < h; y++) {
-            for (size_t x = 0; x < w; x++)
-                colour(vt_canvas_row(&canvas, y) + 3 * x, x, y);
+            for (size_t x = 0; x < w; x++) {
+                uint8_t pixel[3];
+                colour(pixel, x, y);
+                memcpy(vt_canvas_row(&canvas, y) + bytes * x, pixel, bytes);
+            }
             vt_canvas_row_done(&canvas, y);
         }
         const int turned = first[o].row == LEFT || first[o].row == RIGHT;
@@ -49,24 +53,24 @@ START_TEST(every_orientation_at_every_size)
                 const side sides[2] = {first[o].row, first[o].column};
                 const size_t away[2] = {y, x};
                 size_t ux = 0, uy = 0;
-                for (int k = 0; k < 2; k++) {
-                    if (sides[k] == TOP)
-                        uy = away[k];
-                    else if (sides[k] == BOTTOM)
-                        uy = image.height - 1 - away[k];
-                    else if (sides[k] == LEFT)
-                        ux = away[k];
+                for (int s = 0; s < 2; s++) {
+                    if (sides[s] == TOP)
+                        uy = away[s];
+                    else if (sides[s] == BOTTOM)
+                        uy = image.height - 1 - away[s];
+                    else if (sides[s] == LEFT)
+                        ux = away[s];
                     else
-                        ux = image.width - 1 - away[k];
+                        ux = image.width - 1 - away[s];
                 }
                 uint8_t want[3];
                 colour(want, x, y);
-                ck_assert_msg(memcmp(image.rgb + (uy * image.width + ux) * 3, want, 3) == 0,
+                ck_assert_msg(memcmp(image.rgb + (uy * image.width + ux) * bytes, want, bytes) == 0,
                               "orientation %d, %zu x %zu: stored (%zu, %zu) is not at (%zu, %zu)", o, w, h, x, y, ux,
                               uy);
             }
         vt_arena_rewind(arena, canvas.keep);
-        ck_assert_uint_le(vt_arena_used(arena), (w * h * 3 + 255) / 64 * 64 + 256);
+        ck_assert_uint_le(vt_arena_used(arena), (w * h * bytes + 255) / 64 * 64 + 256);
     }
     vt_arena_close(arena);
 }
@@ -79,10 +83,29 @@ START_TEST(ignored_orientation_is_still_reported)
     vt_canvas canvas;
     const vt_decode_options options = {.pixels_max = 1000, .ignore_exif = true};
     ck_assert_int_eq(vt_arena_open(&arena, 1 << 20, NULL), VT_OK);
-    ck_assert_int_eq(vt_canvas_open(&canvas, &image, 5, 3, 6, &options, arena, NULL), VT_OK);
+    ck_assert_int_eq(vt_canvas_open(&canvas, &image, 5, 3, 3, 6, &options, arena, NULL), VT_OK);
     ck_assert_int_eq(image.orientation, 6);
     ck_assert_uint_eq(image.width, 5);
     ck_assert_ptr_eq(vt_canvas_row(&canvas, 1), image.rgb + 15);
+    vt_arena_close(arena);
+}
+END_TEST
+
+START_TEST(another_size_than_wanted)
+{
+    vt_arena *arena;
+    vt_image image = {0};
+    vt_canvas canvas;
+    vt_error err = {0};
+    const vt_decode_options upright = {.pixels_max = 1000, .width = 3, .height = 5};
+    const vt_decode_options stored = {.pixels_max = 1000, .width = 3, .height = 5, .ignore_exif = true};
+    ck_assert_int_eq(vt_arena_open(&arena, 1 << 20, NULL), VT_OK);
+    ck_assert_int_eq(vt_canvas_open(&canvas, &image, 5, 3, 3, 6, &stored, arena, &err), VT_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.msg, "5 x 3 pixels, not 3 x 5"));
+    ck_assert_str_eq(err.allowed, "3 x 5 pixels");
+    ck_assert_uint_eq(vt_arena_peak(arena), 0); /* no memory was taken for it */
+    ck_assert_int_eq(vt_canvas_open(&canvas, &image, 5, 3, 3, 6, &upright, arena, &err), VT_OK);
+    ck_assert_int_eq(vt_canvas_open(&canvas, &image, 3, 4, 3, 1, &upright, arena, &err), VT_E_INVALID);
     vt_arena_close(arena);
 }
 END_TEST
@@ -103,4 +126,5 @@ START_TEST(limits)
 END_TEST
 
 VT_SUITE("orient", tcase_add_loop_test(tc, every_orientation_at_every_size, 0, (int)VT_COUNT(sizes)),
-         tcase_add_test(tc, ignored_orientation_is_still_reported), tcase_add_test(tc, limits))
+         tcase_add_test(tc, ignored_orientation_is_still_reported), tcase_add_test(tc, another_size_than_wanted);
+         tcase_add_test(tc, limits))

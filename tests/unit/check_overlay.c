@@ -70,9 +70,9 @@ static pictures draw(const float *values, size_t h, size_t w, bool is_signed, co
 {
     vt_error err = {0};
     vt_bytes overlay, heatmap;
-    ck_assert_msg(
-        vt_render_map(&overlay, &heatmap, values, h, w, is_signed, &image, input, &view, options, arena, &err) == VT_OK,
-        "%s: %s", err.param, err.msg);
+    ck_assert_msg(vt_render_map(&overlay, &heatmap, values, h, w, is_signed, &image, input, &view, options, arena, NULL,
+                                &err) == VT_OK,
+                  "%s: %s", err.param, err.msg);
     const size_t width = options->size == VT_SIZE_ORIGINAL ? W : options->size == VT_SIZE_MODEL ? S : w;
     const size_t height = options->size == VT_SIZE_ORIGINAL ? H : options->size == VT_SIZE_MODEL ? S : h;
     return (pictures){read_png(overlay, 3, width, height), read_png(heatmap, 4, width, height)};
@@ -309,8 +309,8 @@ START_TEST(an_empty_view_is_no_error)
     nothing.visible_w = 0;
     vt_error err = {0};
     vt_bytes overlay, heatmap;
-    ck_assert_msg(vt_render_map(&overlay, &heatmap, map, 2, 2, false, &image, input, &nothing, &usual, arena, &err) ==
-                      VT_OK,
+    ck_assert_msg(vt_render_map(&overlay, &heatmap, map, 2, 2, false, &image, input, &nothing, &usual, arena, NULL,
+                                &err) == VT_OK,
                   "%s", err.msg);
     ck_assert(memcmp(read_png(overlay, 3, W, H), picture, sizeof picture) == 0);
 }
@@ -327,8 +327,9 @@ START_TEST(refusals)
         vt_error err = {0};
         options.scale_min = bad[k][0];
         options.scale_max = bad[k][1];
-        ck_assert_int_eq(vt_render_map(&overlay, NULL, map, 2, 2, false, &image, input, &view, &options, arena, &err),
-                         VT_E_INVALID);
+        ck_assert_int_eq(
+            vt_render_map(&overlay, NULL, map, 2, 2, false, &image, input, &view, &options, arena, NULL, &err),
+            VT_E_INVALID);
         ck_assert_str_eq(err.param, "scale_max");
         ck_assert(err.allowed[0] != '\0');
     }
@@ -337,8 +338,9 @@ START_TEST(refusals)
         vt_error err = {0};
         options = usual;
         options.alpha = alphas[k];
-        ck_assert_int_eq(vt_render_map(&overlay, NULL, map, 2, 2, false, &image, input, &view, &options, arena, &err),
-                         VT_E_INVALID);
+        ck_assert_int_eq(
+            vt_render_map(&overlay, NULL, map, 2, 2, false, &image, input, &view, &options, arena, NULL, &err),
+            VT_E_INVALID);
         ck_assert_str_eq(err.param, "alpha");
     }
     ck_assert_msg(overlay.data == NULL && overlay.size == 7, "the result was touched");
@@ -371,8 +373,8 @@ START_TEST(memory_as_announced)
     options.scale = VT_SCALE_PERCENTILE;
     vt_error err = {0};
     vt_bytes overlay, heatmap;
-    ck_assert_msg(vt_render_map(&overlay, &heatmap, map, 14, 14, true, &large, input, &squash, &options, arena, &err) ==
-                      VT_OK,
+    ck_assert_msg(vt_render_map(&overlay, &heatmap, map, 14, 14, true, &large, input, &squash, &options, arena, NULL,
+                                &err) == VT_OK,
                   "%s", err.msg);
     const size_t announced = vt_render_bytes(width * height, 2, 196);
     ck_assert_msg(vt_arena_peak(arena) <= announced, "%zu x %zu took %zu bytes, %zu announced", width, height,

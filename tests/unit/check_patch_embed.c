@@ -7,10 +7,10 @@
 #include "vitral/status.h"
 
 typedef struct shape {
-    size_t gh, gw, ph, pw, D;
+    size_t channels, gh, gw, ph, pw, D;
 } shape;
-static const shape shapes[] = {
-    {1, 1, 1, 1, 1}, {2, 2, 4, 4, 8}, {3, 2, 5, 7, 9}, {1, 6, 3, 2, 17}, {14, 14, 16, 16, 12}};
+static const shape shapes[] = {{3, 1, 1, 1, 1, 1},      {3, 2, 2, 4, 4, 8}, {3, 3, 2, 5, 7, 9},  {3, 1, 6, 3, 2, 17},
+                               {3, 14, 14, 16, 16, 12}, {1, 2, 3, 4, 4, 5}, {64, 2, 2, 8, 8, 6}, {33, 3, 4, 1, 1, 7}};
 
 static float *filled(size_t n, uint32_t seed)
 {
@@ -29,21 +29,21 @@ static size_t at(const shape *s, size_t c, size_t gy, size_t gx, size_t y, size_
 START_TEST(forward_is_the_convolution)
 {
     const shape *s = shapes + _i;
-    const size_t P = s->gh * s->gw, K = 3 * s->ph * s->pw;
+    const size_t P = s->gh * s->gw, K = s->channels * s->ph * s->pw;
     float *image = filled(P * K, 1), *w = filled(s->D * K, 2), *b = filled(s->D, 3);
     float *out = filled(P * s->D, 4), *patches = filled(P * K, 5);
     const float out_beyond = out[P * s->D], patches_beyond = patches[P * K];
-    vt_patch_embed_forward(out, patches, image, w, b, s->gh, s->gw, s->ph, s->pw, s->D);
+    vt_patch_embed_forward(out, patches, image, w, b, s->channels, s->gh, s->gw, s->ph, s->pw, s->D);
     ck_assert(out[P * s->D] == out_beyond && patches[P * K] == patches_beyond);
     for (size_t gy = 0; gy < s->gh; gy++)
         for (size_t gx = 0; gx < s->gw; gx++)
             for (size_t o = 0; o < s->D; o++) {
                 double truth = (double)b[o];
-                for (size_t c = 0; c < 3; c++)
+                for (size_t c = 0; c < s->channels; c++)
                     for (size_t y = 0; y < s->ph; y++)
                         for (size_t x = 0; x < s->pw; x++)
                             truth += (double)image[at(s, c, gy, gx, y, x)] *
-                                     (double)w[((o * 3 + c) * s->ph + y) * s->pw + x];
+                                     (double)w[((o * s->channels + c) * s->ph + y) * s->pw + x];
                 const double got = (double)out[(gy * s->gw + gx) * s->D + o];
                 if (!(fabs(got - truth) <= 2e-5))
                     ck_abort_msg("patch (%zu, %zu) channel %zu: %.9g, not %.9g", gy, gx, o, got, truth);
@@ -55,23 +55,23 @@ END_TEST
 START_TEST(backward_is_its_transpose)
 {
     const shape *s = shapes + _i;
-    const size_t P = s->gh * s->gw, K = 3 * s->ph * s->pw;
+    const size_t P = s->gh * s->gw, K = s->channels * s->ph * s->pw;
     float *dout = filled(P * s->D, 1), *w = filled(s->D * K, 2), *dimage = filled(P * K, 3),
           *patches = filled(P * K, 4);
     for (size_t i = 0; i < P * K; i++)
         dimage[i] = NAN; /* every pixel must be set */
     const float beyond = dimage[P * K];
-    vt_patch_embed_backward(dimage, patches, dout, w, s->gh, s->gw, s->ph, s->pw, s->D);
+    vt_patch_embed_backward(dimage, patches, dout, w, s->channels, s->gh, s->gw, s->ph, s->pw, s->D);
     ck_assert(dimage[P * K] == beyond);
     for (size_t gy = 0; gy < s->gh; gy++)
         for (size_t gx = 0; gx < s->gw; gx++)
-            for (size_t c = 0; c < 3; c++)
+            for (size_t c = 0; c < s->channels; c++)
                 for (size_t y = 0; y < s->ph; y++)
                     for (size_t x = 0; x < s->pw; x++) {
                         double truth = 0.0;
                         for (size_t o = 0; o < s->D; o++)
                             truth += (double)dout[(gy * s->gw + gx) * s->D + o] *
-                                     (double)w[((o * 3 + c) * s->ph + y) * s->pw + x];
+                                     (double)w[((o * s->channels + c) * s->ph + y) * s->pw + x];
                         const double got = (double)dimage[at(s, c, gy, gx, y, x)];
                         if (!(fabs(got - truth) <= 1e-5))
                             ck_abort_msg("pixel of patch (%zu, %zu), (%zu, %zu, %zu): %.9g, not %.9g", gy, gx, c, y, x,

@@ -39,8 +39,8 @@ static void check_one(size_t width, size_t height, int channels, uint32_t seed, 
     ck_assert_int_eq(vt_arena_open(&arena, arena_bytes, &err), VT_OK);
     source s = {.width = width, .channels = channels, .seed = seed};
     vt_bytes file = {NULL, 0};
-    ck_assert_msg(vt_png_write(&file, width, height, channels, fill, &s, arena, &err) == VT_OK, "%zu x %zu x %d: %s",
-                  width, height, channels, err.msg);
+    ck_assert_msg(vt_png_write(&file, width, height, channels, fill, &s, arena, NULL, &err) == VT_OK,
+                  "%zu x %zu x %d: %s", width, height, channels, err.msg);
     ck_assert_uint_eq(s.next, height);
 
     png_image image;
@@ -90,7 +90,7 @@ START_TEST(wider_than_a_million)
     ck_assert_int_eq(vt_arena_open(&arena, 64 << 20, &err), VT_OK);
     source s = {.width = 1000003, .channels = 3}; /* libpng's own limit is 1,000,000, for the simplified reader too */
     vt_bytes file;
-    ck_assert_msg(vt_png_write(&file, s.width, 2, 3, fill, &s, arena, &err) == VT_OK, "%s", err.msg);
+    ck_assert_msg(vt_png_write(&file, s.width, 2, 3, fill, &s, arena, NULL, &err) == VT_OK, "%s", err.msg);
     const uint8_t width[4] = {0x00, 0x0F, 0x42, 0x43};
     ck_assert(memcmp(file.data + 16, width, 4) == 0);
     vt_arena_close(arena);
@@ -107,7 +107,7 @@ START_TEST(every_size_of_arena)
         ck_assert_int_eq(vt_arena_open(&arena, bytes, &err), VT_OK);
         source s = {.width = 90, .channels = 3, .seed = 5};
         vt_bytes file = {NULL, 0};
-        const vt_status st = vt_png_write(&file, 90, 50, 3, fill, &s, arena, &err);
+        const vt_status st = vt_png_write(&file, 90, 50, 3, fill, &s, arena, NULL, &err);
         if (st == VT_OK) {
             ck_assert(file.size > 0);
             done++;
@@ -130,7 +130,7 @@ START_TEST(only_the_file_stays)
     ck_assert_int_eq(vt_arena_open(&arena, 8 << 20, &err), VT_OK);
     source s = {.width = 100, .channels = 3};
     vt_bytes file;
-    ck_assert_int_eq(vt_png_write(&file, 100, 100, 3, fill, &s, arena, &err), VT_OK);
+    ck_assert_int_eq(vt_png_write(&file, 100, 100, 3, fill, &s, arena, NULL, &err), VT_OK);
     ck_assert_msg(vt_arena_used(arena) < 100 * 301 + 10000, "%zu bytes stay", vt_arena_used(arena));
     const uint8_t last = file.data[file.size - 1], first = file.data[0];
     memset(vt_arena_alloc(arena, 1000, 1), 0, 1000); /* the next block lies behind the file */
@@ -146,11 +146,11 @@ START_TEST(refuses_what_is_no_picture)
     ck_assert_int_eq(vt_arena_open(&arena, 8 << 20, &err), VT_OK);
     source s = {.width = 1, .channels = 1};
     vt_bytes file = {NULL, 0};
-    ck_assert_int_eq(vt_png_write(&file, 0, 5, 3, fill, &s, arena, &err), VT_E_INTERNAL);
-    ck_assert_int_eq(vt_png_write(&file, 5, 0, 3, fill, &s, arena, &err), VT_E_INTERNAL);
-    ck_assert_int_eq(vt_png_write(&file, 5, 5, 2, fill, &s, arena, &err), VT_E_INTERNAL);
-    ck_assert_int_eq(vt_png_write(&file, SIZE_MAX / 2, 5, 3, fill, &s, arena, &err), VT_E_INTERNAL);
-    ck_assert_int_eq(vt_png_write(&file, 0x7FFFFFFF, 0x7FFFFFFF, 4, fill, &s, arena, &err), VT_E_NOMEM);
+    ck_assert_int_eq(vt_png_write(&file, 0, 5, 3, fill, &s, arena, NULL, &err), VT_E_INTERNAL);
+    ck_assert_int_eq(vt_png_write(&file, 5, 0, 3, fill, &s, arena, NULL, &err), VT_E_INTERNAL);
+    ck_assert_int_eq(vt_png_write(&file, 5, 5, 2, fill, &s, arena, NULL, &err), VT_E_INTERNAL);
+    ck_assert_int_eq(vt_png_write(&file, SIZE_MAX / 2, 5, 3, fill, &s, arena, NULL, &err), VT_E_INTERNAL);
+    ck_assert_int_eq(vt_png_write(&file, 0x7FFFFFFF, 0x7FFFFFFF, 4, fill, &s, arena, NULL, &err), VT_E_NOMEM);
     ck_assert_ptr_null(file.data);
     vt_arena_close(arena);
 }

@@ -143,8 +143,8 @@ START_TEST(equals_a_whole_resize_and_a_crop)
         vt_image image = picture(sizes[k][0], sizes[k][1]);
         const vt_transform t = plan(rule, fit, image.width, image.height);
         const size_t used = vt_arena_used(arena);
-        ck_assert_int_eq(vt_preprocess_run(input, rgb8, &image, rule, &t, arena, NULL), VT_OK);
-        ck_assert_int_eq(vt_preprocess_run(again, NULL, &image, rule, &t, arena, NULL), VT_OK);
+        ck_assert_int_eq(vt_preprocess_run(input, rgb8, &image, rule, &t, arena, NULL, NULL), VT_OK);
+        ck_assert_int_eq(vt_preprocess_run(again, NULL, &image, rule, &t, arena, NULL, NULL), VT_OK);
         ck_assert_mem_eq(input, again, iw * ih * 3 * sizeof *input);
         ck_assert_uint_eq(vt_arena_used(arena), used);
 
@@ -179,7 +179,7 @@ START_TEST(lines_of_5000_pixels)
         for (int fit = VT_FIT_MODEL; fit <= VT_FIT_PAD; fit++) {
             vt_image image = picture(turned ? 1 : 5000, turned ? 5000 : 1);
             const vt_transform t = plan(&timm, (vt_fit)fit, image.width, image.height);
-            ck_assert_int_eq(vt_preprocess_run(input, NULL, &image, &timm, &t, arena, NULL), VT_OK);
+            ck_assert_int_eq(vt_preprocess_run(input, NULL, &image, &timm, &t, arena, NULL, NULL), VT_OK);
             for (size_t i = 0; i < (size_t)224 * 224 * 3; i++)
                 ck_assert(isfinite(input[i]));
             free(image.rgb);
@@ -199,7 +199,52 @@ START_TEST(refuses_what_has_no_size)
 }
 END_TEST
 
+static void sizes(const vt_preprocess *own, size_t h, size_t w, vt_resize_rule rule, size_t resize_h, size_t resize_w)
+{
+    vt_preprocess p;
+    vt_preprocess_for_size(&p, own, h, w);
+    ck_assert_msg(p.resize == rule && p.resize_h == resize_h && p.resize_w == resize_w && p.input_h == h &&
+                      p.input_w == w,
+                  "%zu x %zu: rule %d to %zu x %zu, not rule %d to %zu x %zu", h, w, p.resize, p.resize_h, p.resize_w,
+                  rule, resize_h, resize_w);
+    ck_assert(p.crop == own->crop && p.filter == own->filter && memcmp(p.mean, own->mean, sizeof p.mean) == 0 &&
+              memcmp(p.std, own->std, sizeof p.std) == 0 && memcmp(p.fill, own->fill, sizeof p.fill) == 0);
+    vt_preprocess_for_size(&p, &p, own->input_h, own->input_w);
+    ck_assert_uint_eq(p.input_h, own->input_h);
+}
+
+/* timm divides by crop_pct and rounds down, whatever the card's own size was; the others keep whole sizes in proportion. */
+START_TEST(rules_for_other_sizes)
+{
+    vt_preprocess pct = timm, whole = timm, hf = squash, edge = wide_crop;
+    pct.resize_floor = true;
+    pct.crop_pct = 0.9;
+    sizes(&pct, 224, 224, VT_RESIZE_SHORTER, 248, 248);
+    sizes(&pct, 384, 384, VT_RESIZE_SHORTER, 426, 426); /* 426.67; in proportion to 248/224 it would be 425.14 */
+    sizes(&pct, 448, 320, VT_RESIZE_KEEP_RATIO, 497, 355);
+    pct.input_h = pct.input_w = pct.resize_h = pct.resize_w = 0; /* a card without a size */
+    sizes(&pct, 224, 224, VT_RESIZE_SHORTER, 248, 248);
+    vt_preprocess wide = oblong;
+    wide.resize_floor = true;
+    wide.crop_pct = 0.9;
+    sizes(&wide, 32, 48, VT_RESIZE_KEEP_RATIO, 35, 53);
+    sizes(&wide, 48, 48, VT_RESIZE_SHORTER, 53, 53);
+
+    whole.resize_h = whole.resize_w = 256;
+    sizes(&whole, 224, 224, VT_RESIZE_SHORTER, 256, 256);
+    sizes(&whole, 384, 384, VT_RESIZE_SHORTER, 439, 439); /* 438.86 */
+    sizes(&whole, 231, 224, VT_RESIZE_KEEP_RATIO, 264, 256);
+    whole.resize_h = whole.resize_w = 9;
+    whole.input_h = whole.input_w = 6;
+    sizes(&whole, 7, 7, VT_RESIZE_SHORTER, 11, 11); /* 10.5: a half goes up */
+    hf.resize_h = hf.resize_w = 36;
+    sizes(&hf, 64, 48, VT_RESIZE_SQUASH, 72, 54);
+    sizes(&border, 64, 64, VT_RESIZE_BORDER, 70, 70);
+    sizes(&edge, 33, 26, VT_RESIZE_SHORTER, 20, 20); /* the input's own size: nothing changes */
+}
+END_TEST
+
 VT_SUITE("preprocess", tcase_add_checked_fixture(tc, open_arena, close_arena), tcase_add_test(tc, plans_by_hand),
-         tcase_add_test(tc, visible_is_where_centres_fall),
+         tcase_add_test(tc, rules_for_other_sizes), tcase_add_test(tc, visible_is_where_centres_fall),
          tcase_add_loop_test(tc, equals_a_whole_resize_and_a_crop, 0, 16), tcase_add_test(tc, lines_of_5000_pixels),
          tcase_add_test(tc, refuses_what_has_no_size))

@@ -2,6 +2,7 @@
  * six blocks, three heads. */
 #include "engine/run/request.h"
 #include "tests/support/suite.h"
+#include "tests/support/tiny_model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,7 @@ static const struct {
     {"scale=fixed&scale_min=0", 0, VT_E_INVALID, "scale_max", ""},
     {"scale=fixed&scale_min=1&scale_max=1", 0, VT_E_INVALID, "scale_max", "larger"},
     {"scale_min=1", 0, VT_E_INVALID, "scale_min", "fixed"},
+    {"image_size=8\x1b[2J", 0, VT_E_INVALID, "image_size", "'8?[2J' is neither"}, /* quoted */
     {"precision=bf16", 0, VT_E_UNSUPPORTED, "precision", "fp32"},
     {"method=rollout&discard_ratio=1", 0, VT_E_INVALID, "discard_ratio", "0 <= discard_ratio < 1"},
     {"method=rollout&start_layer=6", 0, VT_E_INVALID, "start_layer", "5"},
@@ -107,9 +109,22 @@ static const struct {
     {"output=overlay&output=values", 0, VT_E_INVALID, "output", "twice"},
     {"output=values", VT_REQUEST_ONE_PICTURE, VT_E_INVALID, "output", "image/png"},
     {"method=rollout", VT_REQUEST_PREDICT, VT_E_INVALID, "method", ""},
-    {"class=1", VT_REQUEST_PREDICT, VT_E_INVALID, "class", "top, fit, exif, background"},
+    {"class=1", VT_REQUEST_PREDICT, VT_E_INVALID, "class", "top, fit, image_size, texts, exif, background"},
     {"fit=stretch", VT_REQUEST_PREDICT, VT_E_INVALID, "fit", "crop, squash, pad"},
     {"scale=fixed&scale_min=-1e308&scale_max=1e308", 0, VT_E_INVALID, "scale_max", "apart"},
+    {"image_size=33", 0, VT_E_INVALID, "image_size", "32x32"},
+    {"image_size=0", 0, VT_E_INVALID, "image_size", "HxW"},
+    {"image_size=", 0, VT_E_INVALID, "image_size", ""},
+    {"image_size=64x", 0, VT_E_INVALID, "image_size", "HxW"},
+    {"image_size=-64", 0, VT_E_INVALID, "image_size", "HxW"},
+    {"image_size=1028", 0, VT_E_INVALID, "image_size", "1024x1024"},
+    {"image_size=64x2000", VT_REQUEST_PREDICT, VT_E_INVALID, "image_size", "64x1024"},
+    {"image_size=64&image_size=64", 0, VT_E_INVALID, "image_size", "twice"},
+    {"image_size=62", VT_REQUEST_PARTIAL, VT_E_INVALID, "image_size", "64x64"},
+    {"image_size=1024", 0, VT_E_TOO_COSTLY, "image_size", "10000 forward"}, /* 65537 tokens */
+    {"method=raw_attention&query=token:65&image_size=32", VT_REQUEST_PARTIAL, VT_E_INVALID, "query", "64"},
+    {"method=raw_attention&query=token:257&image_size=64", 0, VT_E_INVALID, "query", "256"},
+    {"method=raw_attention&query=token:x", VT_REQUEST_PARTIAL, VT_E_INVALID, "query", ""},
     {"nosuch=1", VT_REQUEST_PARTIAL, VT_E_INVALID, "nosuch", ""},
     {"method=nosuch", VT_REQUEST_PARTIAL, VT_E_METHOD_UNKNOWN, "method", ""},
     {"top=0", VT_REQUEST_PARTIAL, VT_E_INVALID, "top", ""},
@@ -152,7 +167,7 @@ static const struct {
     {"precision=bf16", 0, "fp32"},
     {"output=values", VT_REQUEST_ONE_PICTURE, "overlay"},
     {"background=", 0, "white, black, none, #rrggbb"},
-    {"nosuch=1", VT_REQUEST_PREDICT, "top, fit, exif, background"},
+    {"nosuch=1", VT_REQUEST_PREDICT, "top, fit, image_size, texts, exif, background"},
     {"method=qk_maps&layer=all&head=0&channel=all", 0, "at most 512 maps"},
 };
 
@@ -260,6 +275,7 @@ static const struct {
     {"output=overlay", VT_REQUEST_ONE_PICTURE, 1, 2.0},
     {"top=10&fit=pad", VT_REQUEST_PREDICT, 0, 1.0},
     {"channel=3", VT_REQUEST_PARTIAL, 0, 0.0},
+    {"method=raw_attention&query=token:256", VT_REQUEST_PARTIAL, 0, 0.0}, /* image_size may follow */
     /* a parameter has its use when one of the methods reads it */
     {"method=rollout,chefer_lrp&variant=full&start_layer=2", 0, 2, 0.0},
     {"method=smoothgrad,integrated_gradients&steps=7&samples=1", 0, 2, 0.0},
@@ -292,6 +308,10 @@ static const struct {
     {"method=rollout&discard_ratio=0.50", "method=rollout&discard_ratio=.5", true},
     {"method=qk_maps&channel=3,1&which=k,q", "method=qk_maps&channel=1,3", true},
     {"method=rollout&compat=vit_explain", "method=rollout&compat=vit_explain&head_fusion=max&discard_ratio=0.9", true},
+    {"image_size=32", "", true},
+    {"image_size=64", "image_size=64x64", true},
+    {"image_size=64", "", false},
+    {"image_size=64x32", "image_size=32x64", false},
     {"method=rollout&head_fusion=max", "method=rollout", false},
     {"class=top1", "class=5", false},
     {"class=5", "class=5&versus=3", false},
@@ -325,7 +345,8 @@ START_TEST(limits_are_the_hosts)
     const vt_pair pairs[] = {{"class", "1,2,3"}};
     limits.cost_max = 3.5;
     ck_assert_int_eq(vt_request_open(&rq, model, &limits, pairs, 1, 0, &err), VT_E_TOO_COSTLY);
-    ck_assert_msg(strstr(err.msg, "4") && strstr(err.allowed, "4"), "%s (%s)", err.msg, err.allowed);
+    ck_assert_msg(strstr(err.msg, "costs 4 forward") && strstr(err.allowed, "at most 3.50 "), "%s (%s)", err.msg,
+                  err.allowed);
     limits.cost_max = 4.0;
     ck_assert_int_eq(vt_request_open(&rq, model, &limits, pairs, 1, 0, &err), VT_OK);
     vt_request_close(rq);
@@ -339,6 +360,41 @@ START_TEST(tables_hold)
 }
 END_TEST
 
+/* Classes are texts that a request gives, or there is no head at all: what is not about a class goes all the same. */
+START_TEST(a_model_without_classes_says_why)
+{
+    static const vt_test_tiny_options nets[2] = {
+        {.prefix = 1, .grid_h = 2, .grid_w = 2, .patch = 4, .width = 8, .heads = 2, .layers = 2, .mlp = 8, .joint = 5},
+        {.prefix = 1, .grid_h = 2, .grid_w = 2, .patch = 4, .width = 8, .heads = 2, .layers = 2, .mlp = 8}};
+    static const struct {
+        const char *query, *param;
+        unsigned flags;
+    } asked[] = {{"method=chefer_generic", "method", 0},
+                 {"method=rollout,gradient", "method", 0},
+                 {"method=rollout&class=dog", "class", 0},
+                 {"top=1", "model", VT_REQUEST_PREDICT}};
+    vt_model *embedded = model;
+    for (size_t n = 0; n < VT_COUNT(nets); n++) {
+        uint8_t *bytes;
+        vt_request *rq;
+        vt_error err = {0};
+        model = vt_test_tiny_open(&nets[n], &bytes);
+        for (size_t k = 0; k < VT_COUNT(asked); k++) {
+            ck_assert_msg(open_query(&rq, asked[k].query, asked[k].flags, &err) == VT_E_UNSUPPORTED, "%s: %s",
+                          asked[k].query, err.msg);
+            ck_assert_str_eq(err.param, asked[k].param);
+            ck_assert_msg(strstr(err.msg, n == 0 ? "give it texts" : "no head") != NULL, "%s: %s", asked[k].query,
+                          err.msg);
+        }
+        ck_assert_msg(open_query(&rq, "method=rollout", 0, &err) == VT_OK, "%s", err.msg);
+        vt_request_close(rq);
+        vt_model_close(model);
+        free(bytes);
+    }
+    model = embedded;
+}
+END_TEST
+
 VT_SUITE("request", tcase_add_checked_fixture(tc, setup, teardown);
          tcase_add_loop_test(tc, refuses_by_name, 0, (int)VT_COUNT(refused));
          tcase_add_loop_test(tc, says_what_is_allowed, 0, (int)VT_COUNT(sayings));
@@ -346,4 +402,5 @@ VT_SUITE("request", tcase_add_checked_fixture(tc, setup, teardown);
          tcase_add_test(tc, an_unknown_method_is_told_all_methods); tcase_add_test(tc, too_many_maps_name_their_cause);
          tcase_add_loop_test(tc, accepts_and_counts, 0, (int)VT_COUNT(accepted));
          tcase_add_loop_test(tc, canonical_text_tells_requests_apart, 0, (int)VT_COUNT(pairs_of_queries));
-         tcase_add_test(tc, limits_are_the_hosts); tcase_add_test(tc, tables_hold))
+         tcase_add_test(tc, a_model_without_classes_says_why); tcase_add_test(tc, limits_are_the_hosts);
+         tcase_add_test(tc, tables_hold))

@@ -137,7 +137,7 @@ START_TEST(any_window_equals_that_part_of_the_whole)
             for (size_t y = 0; y + 6 <= out_h; y += 7) {
                 const vt_window win = {.out_w = out_w, .out_h = out_h, .x = x, .y = y, .w = 8, .h = 6};
                 memset(part, 0xa5, sizeof part);
-                ck_assert_int_eq(vt_resize_window(part, 8 * 3 + 5, &win, src, w, h, 3, (vt_filter)f, arena, NULL),
+                ck_assert_int_eq(vt_resize_window(part, 8 * 3 + 5, &win, src, w, h, 3, (vt_filter)f, arena, NULL, NULL),
                                  VT_OK);
                 for (size_t r = 0; r < 6; r++) {
                     ck_assert_msg(memcmp(part + r * 29, whole + ((y + r) * out_w + x) * 3, 24) == 0,
@@ -154,7 +154,7 @@ START_TEST(a_window_of_an_enormous_picture_costs_nothing)
 {
     uint8_t src[3 * 3] = {10, 20, 30, 40, 50, 60, 70, 80, 90}, out[5 * 4 * 3];
     const vt_window win = {.out_w = 4000000000u, .out_h = 9000000000u, .x = 3999999995u, .y = 1, .w = 5, .h = 4};
-    ck_assert_int_eq(vt_resize_window(out, 15, &win, src, 3, 1, 3, VT_FILTER_BICUBIC, arena, NULL), VT_OK);
+    ck_assert_int_eq(vt_resize_window(out, 15, &win, src, 3, 1, 3, VT_FILTER_BICUBIC, arena, NULL, NULL), VT_OK);
     /* At the right edge half of the bicubic weights lie outside; the rest is 1.125 and -0.125. */
     ck_assert_int_eq(out[0], 74);  /* 1.125 * 70 - 0.125 * 40 = 73.75 */
     ck_assert_int_eq(out[59], 94); /* 1.125 * 90 - 0.125 * 60 = 93.75 */

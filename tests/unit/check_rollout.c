@@ -233,14 +233,16 @@ START_TEST(a_dead_row_is_no_nan)
 }
 END_TEST
 
-/* Where the head reads the mean of the patches, the mean of their rows is followed. */
+/* Where the head reads the mean of the patches, the mean of their rows is followed; where it reads the class token beside
+ * it, half of each. */
 START_TEST(mean_readout_starts_at_all_patches)
 {
-    for (size_t prefix = 0; prefix < 2; prefix++) {
+    for (size_t k = 0; k < 3; k++) {
+        const size_t prefix = k > 0;
         vt_hand hand;
         double R[N_MAX], want[PATCHES] = {0};
         vt_hand_open(&hand, L, H, 4, GH, GW, prefix);
-        hand.info.pool = VT_POOL_AVG;
+        hand.info.pool = k == 2 ? VT_POOL_TOKEN_AVG : VT_POOL_AVG;
         random_attention(&hand);
         const size_t T = hand.trace.T;
         const vt_map *map = vt_hand_map(&hand, "rollout", "discard_ratio=0.2");
@@ -248,7 +250,9 @@ START_TEST(mean_readout_starts_at_all_patches)
         for (size_t i = prefix; i < T; i++)
             for (size_t p = 0; p < PATCHES; p++)
                 want[p] += R[i * T + prefix + p] / PATCHES;
-        compare(map->values, want, PATCHES, prefix ? "class token, mean readout" : "no class token");
+        for (size_t p = 0; k == 2 && p < PATCHES; p++)
+            want[p] = 0.5 * (want[p] + R[prefix + p]);
+        compare(map->values, want, PATCHES, k == 2 ? "token and mean" : prefix ? "mean readout" : "no class token");
         vt_hand_close(&hand);
     }
 }

@@ -129,6 +129,62 @@ START_TEST(bfloat_and_double_and_unaligned_float)
 }
 END_TEST
 
+/* Names are printed: what a terminal obeys may not stand in them. The letters beside the controls may. */
+START_TEST(control_characters_in_a_name)
+{
+    static const struct {
+        const char *name, *shown; /* shown NULL: a good name */
+    } cases[] = {{"a\\u001b[2J", "\"a?[2J\""},
+                 {"\\n", "\"?\""},
+                 {"a\\u007f", "\"a?\""},
+                 {"\\u0080b", "\"?b\""},
+                 {"\\u009f", "\"?\""},
+                 {"a b~", NULL},
+                 {"\\u00a0", NULL},
+                 {"\\u00e9", NULL},
+                 {"a\xC2\x9B", "\"a?\""},
+                 {"\xE4\xB8\xAD", NULL},
+                 {"", NULL}};
+    for (size_t k = 0; k < VT_COUNT(cases); k++) {
+        char header[160];
+        vt_error err = {0};
+        vt_st_file *file = NULL;
+        snprintf(header, sizeof header, "{\"%s\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+                 cases[k].name);
+        const size_t size = compose(header, strlen(header), NULL, 0);
+        const vt_status st = vt_st_open_memory(&file, bytes, size, "f", &err);
+        if (!cases[k].shown) {
+            ck_assert_msg(st == VT_OK, "%s: %s", header, err.msg);
+            vt_st_close(file);
+            continue;
+        }
+        ck_assert_msg(st == VT_E_BAD_MODEL, "%s: %s", header, err.msg);
+        ck_assert_msg(strstr(err.msg, cases[k].shown) && strstr(err.msg, "has a control character in its name"), "%s",
+                      err.msg);
+        for (const char *c = err.msg; *c; c++)
+            ck_assert_msg((unsigned char)*c >= 0x20 && *c != 0x7F, "case %zu: a control is in the message", k);
+    }
+}
+END_TEST
+
+START_TEST(in_place_is_aligned_float)
+{
+    const float plain[2] = {0.1f, -7.25f};
+    for (int skew = 0; skew < 8; skew++) {
+        char header[96];
+        snprintf(header, sizeof header, "{\"p\":{\"dtype\":\"%s\",\"shape\":[2],\"data_offsets\":[0,8]}}%*s",
+                 skew < 4 ? "F32" : "I32", skew % 4, "");
+        vt_st_file *file = opened(header, plain, sizeof plain);
+        const vt_st_tensor *t = vt_st_at(file, 0);
+        const float *values = vt_st_in_place(t);
+        ck_assert_msg((values != NULL) == (skew < 4 && (uintptr_t)t->data % 4 == 0), "%s", header);
+        if (values)
+            ck_assert_mem_eq(values, plain, sizeof plain);
+        vt_st_close(file);
+    }
+}
+END_TEST
+
 START_TEST(other_types_are_refused_by_name_when_read)
 {
     vt_error err = {0};
@@ -330,6 +386,7 @@ END_TEST
 
 VT_SUITE("safetensors", tcase_add_test(tc, reads_names_shapes_and_values);
          tcase_add_loop_test(tc, every_half_is_exact, 0, 4); tcase_add_test(tc, bfloat_and_double_and_unaligned_float);
+         tcase_add_test(tc, control_characters_in_a_name); tcase_add_test(tc, in_place_is_aligned_float);
          tcase_add_test(tc, other_types_are_refused_by_name_when_read);
          tcase_add_loop_test(tc, refuses_each_broken_rule_by_name, 0, VT_COUNT(refused));
          tcase_add_test(tc, refuses_lengths_that_lie); tcase_add_test(tc, deep_nesting_ends_early);

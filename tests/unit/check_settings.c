@@ -79,7 +79,16 @@ START_TEST(flags_over_variables_over_file)
                                             " \"model\": [\"a=/x\", \"/y\"], \"log\": \"none\"}");
     char config[300];
     snprintf(config, sizeof config, "VITRAL_CONFIG=%s", file);
-    char *env[] = {"HOME=/", "VITRAL_WORKERS=5", config, "VITRAL_DEADLINE_MS=6", "VITRAL_QUEU=1", "VITRALX=1", NULL};
+    char *env[] = {"HOME=/",
+                   "VITRAL_WORKERS=5",
+                   config,
+                   "VITRAL_DEADLINE_MS=6",
+                   "VITRAL_QUEU=1",
+                   "VITRALX=1",
+                   "VITRAL_BUILD=b",
+                   "VITRAL_SHARED=s",
+                   "VITRAL_REQUIRE_SHARED=1",
+                   NULL}; /* the last: of tests */
     ck_assert_msg(read_settings((char *[]){"vitrald", "--deadline-ms", "7", "--listen=[::1]:0", NULL}, env) == VT_OK,
                   "%s", err.msg);
     ck_assert_int_eq(s.queue, 1);
@@ -135,6 +144,7 @@ START_TEST(refuses_flags)
         argv[k + 1] = (char *)(size_t)refused[_i].args[k];
     ck_assert_msg(read_settings(argv, NULL) == VT_E_INVALID, "%s was taken", refused[_i].args[0]);
     ck_assert_msg(strstr(err.msg, refused[_i].says) != NULL, "\"%s\" does not say \"%s\"", err.msg, refused[_i].says);
+    ck_assert_msg(!strstr(err.msg, "line -"), "%s", err.msg); /* a file that cannot be opened has no lines */
 }
 END_TEST
 
@@ -216,19 +226,41 @@ END_TEST
 
 START_TEST(model_and_listen_values)
 {
-    char name[16], host[32];
-    const char *dir;
+    char host[32];
+    vts_model_choice choice;
     unsigned port;
-    ck_assert_int_eq(vts_settings_model("vit=/m/x", name, sizeof name, &dir, &err), VT_OK);
-    ck_assert_str_eq(name, "vit");
-    ck_assert_str_eq(dir, "/m/x");
-    ck_assert_int_eq(vts_settings_model("/m/a=b", name, sizeof name, &dir, &err), VT_OK);
-    ck_assert_str_eq(name, "");
-    ck_assert_str_eq(dir, "/m/a=b");
-    ck_assert_int_eq(vts_settings_model("=x", name, sizeof name, &dir, &err), VT_E_INVALID);
-    ck_assert_int_eq(vts_settings_model("a b=x", name, sizeof name, &dir, &err), VT_E_INVALID);
-    ck_assert_int_eq(vts_settings_model("a=", name, sizeof name, &dir, &err), VT_E_INVALID);
-    ck_assert_int_eq(vts_settings_model("sixteen-letters-=x", name, sizeof name, &dir, &err), VT_E_INVALID);
+    static const struct {
+        const char *value, *name, *dir;
+        size_t h, w;
+    } good[] = {{"vit=/m/x", "vit", "/m/x", 0, 0},
+                {"/m/a=b", "", "/m/a=b", 0, 0},
+                {"vit", "", "vit", 0, 0},
+                {"vit?image_size=384", "", "vit", 384, 384},
+                {"big=/m/x?image_size=384x512", "big", "/m/x", 384, 512},
+                {"/m/a=b?image_size=384", "", "/m/a=b", 384, 384},
+                {"/m/what?", "", "/m/what?", 0, 0},
+                {"/m/a?b/c=d", "", "/m/a?b/c=d", 0, 0},
+                {"?image_size=64", "", "", 64, 64},
+                {"e=?image_size=64", "e", "", 64, 64}};
+    static const char *const none[] = {"=x",
+                                       "a b=x",
+                                       "a=",
+                                       "sixty-four-letters-sixty-four-letters-sixty-four-letters-sixty-f=x",
+                                       "m?image_size=",
+                                       "m?image_size=0",
+                                       "m?image_size=384x",
+                                       "m?imagesize=384",
+                                       "m?size=384",
+                                       "m?image_size=384?image_size=384x"};
+    for (size_t k = 0; k < sizeof good / sizeof *good; k++) {
+        ck_assert_msg(vts_settings_model(&choice, good[k].value, &err) == VT_OK, "%s: %s", good[k].value, err.msg);
+        ck_assert_str_eq(choice.name, good[k].name);
+        ck_assert_str_eq(choice.dir, good[k].dir);
+        ck_assert_uint_eq(choice.image_h, good[k].h);
+        ck_assert_uint_eq(choice.image_w, good[k].w);
+    }
+    for (size_t k = 0; k < sizeof none / sizeof *none; k++)
+        ck_assert_msg(vts_settings_model(&choice, none[k], &err) == VT_E_INVALID, "%s", none[k]);
     ck_assert_int_eq(vts_settings_listen("0.0.0.0:0", host, sizeof host, &port, &err), VT_OK);
     ck_assert_str_eq(host, "0.0.0.0");
     ck_assert_uint_eq(port, 0);

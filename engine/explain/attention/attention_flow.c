@@ -64,7 +64,11 @@ static vt_status fill_flows(vt_ctx *ctx, size_t first, float *flows, vt_error *e
     if (!mean || !cap)
         return vt_error_set(err, VT_E_NOMEM, "", "attention_flow: arena too small for %zu tokens", T);
     for (size_t l = 0; l < levels; l++) {
-        vt_fuse_heads(mean, vt_trace_attn(ctx->trace, first + l), VT_FUSE_MEAN, info->heads, T * T);
+        if ((st = vt_control_check(ctx->control, err)) != VT_OK)
+            return st;
+        if (!vt_trace_fused_attn(ctx->trace, first + l, VT_FUSE_MEAN, mean))
+            return vt_error_set(err, VT_E_INTERNAL, "", "attention_flow: the attention of layer %zu was not kept",
+                                first + l);
         fill_capacities(cap + l * T * T, mean, T);
     }
     st = vt_max_flow_open(&flow, levels, T, cap, walk.v, ctx->arena, err);
@@ -118,7 +122,7 @@ const vt_explainer vt_explainer_attention_flow = {
     .source = "Abnar and Zuidema 2020 (arXiv 2005.00928); samiraabnar/attention_flow",
     .notes = "Not class-specific, and nearly even on most pictures: the last hop limits every flow.",
     .family = VT_FAMILY_ATTENTION,
-    .needs = VT_NEEDS_ATTN,
+    .needs = VT_NEEDS_ATTN_MEAN,
     .params = params,
     .params_count = VT_COUNT(params),
     .params_size = sizeof(attention_flow_params),

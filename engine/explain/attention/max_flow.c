@@ -16,7 +16,10 @@
 #include <string.h>
 
 static const double smallest = 1e-12;
-enum { BLOCK_SLACK = 256 }; /* alignment and red zone of one arena block */
+enum {
+    BLOCK_SLACK = 256,    /* alignment and red zone of one arena block */
+    NODES_PER_CHECK = 256 /* each looks at the tokens of two levels */
+};
 
 size_t vt_max_flow_bytes(size_t levels, size_t T)
 {
@@ -86,8 +89,8 @@ static void search_down(vt_max_flow *f, size_t level, size_t i, size_t distance,
     f->waiting_n[level - 1] = left;
 }
 
-/* Distances of all nodes to the sink; the queue holds those that have one, nearest first. Returns how many. */
-static size_t measure(vt_max_flow *f)
+/* Distances of all nodes to the sink; the queue holds those that have one, nearest first. *count: how many. */
+static vt_status measure(vt_max_flow *f, size_t *count, vt_control *control, vt_error *err)
 {
     const size_t T = f->T;
     size_t queued = 0;
@@ -101,12 +104,16 @@ static size_t measure(vt_max_flow *f)
     search_up(f, 0, f->sink, 1, &queued);
     for (size_t q = 0; q < queued; q++) {
         const size_t level = f->queue[q].level, i = f->queue[q].i, next = f->distance[level * T + i] + 1;
+        const vt_status st = q % NODES_PER_CHECK ? VT_OK : vt_control_check(control, err);
+        if (st != VT_OK)
+            return st;
         if (level < f->levels)
             search_up(f, level, i, next, &queued);
         if (level > 1)
             search_down(f, level, i, next, &queued);
     }
-    return queued;
+    *count = queued;
+    return VT_OK;
 }
 
 /* Moves what *from holds to *to, at most `room`; returns how much. */
@@ -156,17 +163,20 @@ vt_status vt_max_flow_to(vt_max_flow *f, size_t sink, double *value, vt_control 
     }
     f->sink = sink;
     while (active) {
-        const vt_status st = vt_control_check(control, err);
-        if (st != VT_OK)
-            return st;
+        size_t q = 0;
+        vt_status st = measure(f, &q, control, err);
         active = false;
-        for (size_t q = measure(f); q-- > 0;) {
+        while (st == VT_OK && q-- > 0) {
             const vt_flow_node at = f->queue[q];
+            if (q % NODES_PER_CHECK == 0)
+                st = vt_control_check(control, err);
             if (f->excess[at.level * T + at.i] > smallest) {
                 active = true;
                 discharge(f, at.level, at.i);
             }
         }
+        if (st != VT_OK)
+            return st;
     }
     *value = 0.0;
     for (size_t i = 0; i < T; i++)

@@ -90,6 +90,13 @@ static vt_status settle(const vt_model_info *info, void *raw, const bool *given,
     return VT_OK;
 }
 
+/* The walk begins at the last layer, so one matrix per layer has to wait for it; the heads need not. */
+static uint32_t needs_of(const void *raw)
+{
+    const rollout_params *p = raw;
+    return vt_needs_fused((vt_fusion)p->head_fusion);
+}
+
 static vt_status note_empty(const rollout_params *p, vt_output *out, vt_error *err)
 {
     if (p->discard_ratio > 0.0)
@@ -123,7 +130,8 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
         st = vt_control_check(ctx->control, err);
         if (st != VT_OK)
             return st;
-        vt_fuse_heads(fused, vt_trace_attn(ctx->trace, l), (vt_fusion)p->head_fusion, info->heads, T * T);
+        if (!vt_trace_fused_attn(ctx->trace, l, (vt_fusion)p->head_fusion, fused))
+            return vt_error_set(err, VT_E_INTERNAL, "", "rollout: the attention of layer %zu was not kept", l);
         vt_discard_lowest(fused, T, p->discard_ratio, (vt_protect)p->protect, info->has_class_token, info->prefix);
         vt_walk_step(&walk, fused);
     }
@@ -140,7 +148,8 @@ const vt_explainer vt_explainer_rollout = {
     .source = "Abnar and Zuidema 2020 (arXiv 2005.00928); compat: jacobgil/vit-explain",
     .notes = "Not class-specific: it shows where information could come from, not what speaks for a class.",
     .family = VT_FAMILY_ATTENTION,
-    .needs = VT_NEEDS_ATTN,
+    .needs = VT_NEEDS_ATTN_MEAN | VT_NEEDS_ATTN_MAX | VT_NEEDS_ATTN_MIN,
+    .needs_of = needs_of,
     .params = params,
     .params_count = VT_COUNT(params),
     .params_size = sizeof(rollout_params),

@@ -7,6 +7,7 @@
 #define VT_EXPLAIN_BASE_METHOD_H
 
 #include "engine/core/rng.h"
+#include "engine/pass/fusion.h"
 #include "engine/pass/trace.h"
 #include "vitral/explain.h"
 #include "vitral/result.h"
@@ -64,14 +65,7 @@ VT_MUST_USE vt_status vt_output_init(vt_output *out, vt_arena *arena, size_t map
 
 /* ---- pieces that several methods share ---- */
 
-typedef enum vt_fusion { VT_FUSE_MEAN, VT_FUSE_MAX, VT_FUSE_MIN } vt_fusion;
-extern const char *const vt_fusion_names[]; /* mean, max, min */
 extern const char *const vt_compat_names[]; /* none, vit_explain */
-
-/* out (n) = mean, max or min over heads of x (H, n), element by element, in double for the mean. */
-void vt_fuse_heads(float *out, const float *x, vt_fusion fusion, size_t H, size_t n);
-/* The same of the products x * y, both (H, n). */
-void vt_fuse_products(float *out, const float *x, const float *y, vt_fusion fusion, size_t H, size_t n);
 
 /* The entries that discarding may not set to 0 in a (T, T) matrix. */
 typedef enum vt_protect { VT_PROTECT_NONE, VT_PROTECT_CLS_SELF, VT_PROTECT_CLS_COLUMN } vt_protect;
@@ -82,6 +76,10 @@ extern const char *const vt_protect_names[]; /* none, cls_self, cls_column */
  * class token; CLS_COLUMN the columns of the `prefix` prefix tokens. m holds no NaN. */
 void vt_discard_lowest(float *m, size_t T, double ratio, vt_protect protect, bool has_class_token, size_t prefix);
 
+/* share (T) of each token in what the head reads: 1 for the class token, or equal parts for the patches where it reads their
+ * mean or there is no class token; a head that reads both side by side gives each a half. */
+void vt_head_shares(double *share, const vt_model_info *info);
+
 /* Rollout of one row (methods 23.3): v = v a_l from the last layer down to the first, in double. a_l is M_l, plus the
  * identity with `residual`, each row divided by its own sum (a row of zeros passes nothing on). by_column repeats what
  * vit-explain does instead: column j divided by the sum of row j. */
@@ -91,8 +89,8 @@ typedef struct vt_walk {
     bool residual, by_column;
 } vt_walk;
 
-/* Starts at the class token, or at the mean of the patch tokens where the head reads their mean or there is no class
- * token; token0 starts at token 0 in any case. Memory comes from the arena of ctx. VT_E_NOMEM. */
+/* Starts at what the head reads (vt_head_shares); token0 starts at token 0 in any case. Memory comes from the arena of
+ * ctx. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_walk_open(vt_walk *walk, const vt_ctx *ctx, bool residual, bool by_column, bool token0,
                                    vt_error *err);
 void vt_walk_step(vt_walk *walk, const float *m); /* m: (T, T), not negative */

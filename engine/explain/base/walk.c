@@ -13,12 +13,10 @@ vt_status vt_walk_open(vt_walk *walk, const vt_ctx *ctx, bool residual, bool by_
     double *v = vt_arena_calloc(ctx->arena, T, sizeof *v), *next = vt_arena_alloc(ctx->arena, T, sizeof *next);
     if (!v || !next)
         return vt_error_set(err, VT_E_NOMEM, "", "rollout: arena too small for %zu tokens", T);
-    if (token0 || (info->has_class_token && info->pool == VT_POOL_TOKEN)) {
+    if (token0)
         v[0] = 1.0;
-    } else {
-        for (size_t t = info->prefix; t < T; t++)
-            v[t] = 1.0 / (double)(T - info->prefix);
-    }
+    else
+        vt_head_shares(v, info);
     *walk = (vt_walk){.v = v, .next = next, .T = T, .residual = residual, .by_column = by_column};
     return VT_OK;
 }

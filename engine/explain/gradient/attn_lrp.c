@@ -22,6 +22,21 @@ static const vt_param params[] = {
      .choices = rule_names},
 };
 
+static vt_status settle(const vt_model_info *info, void *raw, const bool *given, vt_error *err)
+{
+    (void)raw;
+    (void)given;
+    if (!info->has_stem)
+        return VT_OK;
+    vt_error_set(
+        err, VT_E_UNSUPPORTED, "method",
+        "attn_lrp goes down to the pixels, and its relevance rules have none for the convolution net in front of "
+        "%s; chefer_lrp ends at the patches",
+        info->id);
+    vt_error_allow(err, "chefer_lrp");
+    return VT_E_UNSUPPORTED;
+}
+
 static size_t scratch(const vt_model_info *info, const void *raw)
 {
     (void)raw; /* the modified gradient, and dy/dS of one layer where the trace keeps them all */
@@ -86,5 +101,6 @@ const vt_explainer vt_explainer_attn_lrp = {
     .cost = vt_cost_backward,
     .maps = vt_maps_one,
     .scratch = scratch,
+    .settle = settle,
     .run = run,
 };

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ITERATIONS_MAX = 4000, CHECK_EVERY = 128 };
+enum { ITERATIONS_MAX = 4000, ROWS_PER_CHECK = 16 };
 static const double tolerance = 1e-10;
 static const char *const no_direction = "All patches are alike here, so no direction stands out.";
 static const char *const no_single_direction =
@@ -23,27 +23,38 @@ static void centre(double *m, size_t n, size_t D)
 }
 
 /* gram (D, D) = m^T m, sums over the patches, row by row of m, so that the memory is read in order */
-static void gram_of_channels(double *restrict gram, const double *m, size_t n, size_t D)
+static vt_status gram_of_channels(double *restrict gram, const double *m, const vt_cam *cam, vt_error *err)
 {
+    const size_t n = cam->n, D = cam->D;
     memset(gram, 0, D * D * sizeof *gram);
     for (size_t i = 0; i < n; i++) {
         const double *row = m + i * D; /* (D) */
+        const vt_status st = i % ROWS_PER_CHECK ? VT_OK : vt_control_check(cam->control, err);
+        if (st != VT_OK)
+            return st;
         for (size_t a = 0; a < D; a++)
             for (size_t b = a; b < D; b++)
                 gram[a * D + b] += row[a] * row[b];
     }
+    return VT_OK;
 }
 
 /* gram (n, n) = m m^T */
-static void gram_of_patches(double *restrict gram, const double *m, size_t n, size_t D)
+static vt_status gram_of_patches(double *restrict gram, const double *m, const vt_cam *cam, vt_error *err)
 {
-    for (size_t a = 0; a < n; a++)
+    const size_t n = cam->n, D = cam->D;
+    for (size_t a = 0; a < n; a++) {
+        const vt_status st = a % ROWS_PER_CHECK ? VT_OK : vt_control_check(cam->control, err);
+        if (st != VT_OK)
+            return st;
         for (size_t b = a; b < n; b++) {
             double sum = 0.0;
             for (size_t k = 0; k < D; k++)
                 sum += m[a * D + k] * m[b * D + k];
             gram[a * n + b] = sum;
         }
+    }
+    return VT_OK;
 }
 
 static double length_of(const double *v, size_t n)
@@ -64,11 +75,9 @@ static vt_status iterate(double *v, double *next, const double *gram, size_t sid
     for (size_t i = 0; i < side; i++)
         v[i] /= start;
     for (size_t k = 0; k < ITERATIONS_MAX; k++) {
-        if (k % CHECK_EVERY == 0) {
-            const vt_status st = vt_control_check(cam->control, err);
-            if (st != VT_OK)
-                return st;
-        }
+        const vt_status st = vt_control_check(cam->control, err);
+        if (st != VT_OK)
+            return st;
         memset(next, 0, side * sizeof *next);
         for (size_t i = 0; i < side; i++)
             for (size_t j = 0; j < side; j++)
@@ -98,14 +107,13 @@ vt_status vt_cam_project(double *map, double *m, vt_cam *cam, vt_error *err)
     if (!gram || !v)
         return vt_error_set(err, VT_E_NOMEM, "", "cam: arena too small for a matrix of %zu x %zu", side, side);
     centre(m, n, D);
-    if (D < n)
-        gram_of_channels(gram, m, n, D);
-    else
-        gram_of_patches(gram, m, n, D);
+    vt_status st = D < n ? gram_of_channels(gram, m, cam, err) : gram_of_patches(gram, m, cam, err);
+    if (st != VT_OK)
+        return st;
     for (size_t a = 0; a < side; a++)
         for (size_t b = 0; b < a; b++)
             gram[a * side + b] = gram[b * side + a];
-    const vt_status st = iterate(v, v + side, gram, side, &value, cam, err);
+    st = iterate(v, v + side, gram, side, &value, cam, err);
     if (st != VT_OK)
         return st;
     if (!(value > 0.0)) {

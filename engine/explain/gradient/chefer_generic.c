@@ -22,10 +22,14 @@ static const vt_param params[] = {
 };
 
 /* next (T) = v M, M (T, T) = mean over heads of max(0, a * g), both (H, T, T) */
-static void pass_down(double *restrict next, const double *v, const float *a, const float *g, size_t H, size_t T)
+static vt_status pass_down(double *restrict next, const double *v, const float *a, const float *g, size_t H, size_t T,
+                           vt_control *control, vt_error *err)
 {
     memset(next, 0, T * sizeof *next);
-    for (size_t h = 0; h < H; h++)
+    for (size_t h = 0; h < H; h++) {
+        const vt_status st = vt_control_check(control, err);
+        if (st != VT_OK)
+            return st;
         for (size_t i = 0; i < T; i++) {
             const float *a_row = a + (h * T + i) * T, *g_row = g + (h * T + i) * T; /* (T) each */
             const double share = 0.5 * v[i] / (double)H;
@@ -34,6 +38,8 @@ static void pass_down(double *restrict next, const double *v, const float *a, co
                 next[j] += share * (product + fabs(product)); /* twice the positive part, without a branch */
             }
         }
+    }
+    return VT_OK;
 }
 
 static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err)
@@ -56,10 +62,10 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
     if (!gained)
         return vt_error_set(err, VT_E_NOMEM, "", "chefer_generic: arena too small for %zu tokens", T);
     for (size_t l = info->layers; l-- > (size_t)p->start_layer;) {
-        st = vt_control_check(ctx->control, err);
+        st = pass_down(walk.next, walk.v, vt_trace_attn(ctx->trace, l), vt_trace_attn_grad(ctx->trace, l), info->heads,
+                       T, ctx->control, err);
         if (st != VT_OK)
             return st;
-        pass_down(walk.next, walk.v, vt_trace_attn(ctx->trace, l), vt_trace_attn_grad(ctx->trace, l), info->heads, T);
         for (size_t t = 0; t < T; t++) {
             walk.v[t] += walk.next[t];
             gained[t] += walk.next[t];

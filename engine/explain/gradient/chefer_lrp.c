@@ -48,10 +48,34 @@ static const vt_param params[] = {
                   .def = 0},
 };
 
+/* What the rules say nothing about is refused, not guessed. */
+static vt_status check_model(const vt_model_info *info, const lrp_params *p, vt_error *err)
+{
+    if (info->has_stem && p->variant == FULL) { /* the others end at the patches, above the stem */
+        vt_error_set(
+            err, VT_E_UNSUPPORTED, "variant",
+            "variant=full goes down to the pixels, and there are no relevance rules for the convolution net in "
+            "front of %s",
+            info->id);
+        vt_error_allow(err, "transformer_attribution, rollout, last_layer");
+        return VT_E_UNSUPPORTED;
+    }
+    if (info->activation != VT_SWIGLU)
+        return VT_OK;
+    vt_error_set(err, VT_E_UNSUPPORTED, "method",
+                 "the relevance rules of chefer_lrp have none for the product of two layers in a gated MLP (SwiGLU); "
+                 "chefer_generic follows attention and its gradient in any model");
+    vt_error_allow(err, "chefer_generic");
+    return VT_E_UNSUPPORTED;
+}
+
 static vt_status settle(const vt_model_info *info, void *raw, const bool *given, vt_error *err)
 {
     lrp_params *p = raw;
     const bool walks = p->variant == ATTRIBUTION || p->variant == ROLLOUT;
+    const vt_status st = check_model(info, p, err);
+    if (st != VT_OK)
+        return st;
     if (given[START_LAYER] && !walks) {
         vt_error_set(err, VT_E_INVALID, "start_layer",
                      "start_layer goes with variant=transformer_attribution or rollout, not with %s",
@@ -98,18 +122,22 @@ static double cost(const vt_model_info *info, const void *raw)
 /* The most of any variant, since the arena is measured with the defaults. */
 static size_t scratch(const vt_model_info *info, const void *raw)
 {
-    const vt_relevance64_plan all = {.lowest = 0, .below = true, .gradient = true, .seeds = 2};
+    const vt_relevance64_plan all = {.lowest = 0, .below = !info->has_stem, .gradient = true, .seeds = 2};
     const size_t pixels = info->image_h * info->image_w, walk = 4 * info->tokens * sizeof(double);
     (void)raw;
     return vt_relevance64_bytes(info, &all) + pixels * (sizeof(double) + sizeof(float)) + walk + 4096;
 }
 
 /* next (T) = v (T) C, C (T, T) = the mean over the heads of what is positive of cam, or of cam times gradient. */
-static void follow(double *restrict next, const double *restrict v, const vt_relevance64 *r)
+static vt_status follow(double *restrict next, const double *restrict v, const vt_relevance64 *r, vt_control *control,
+                        vt_error *err)
 {
     const size_t T = r->T;
     memset(next, 0, T * sizeof *next);
-    for (size_t h = 0; h < r->H; h++)
+    for (size_t h = 0; h < r->H; h++) {
+        const vt_status st = vt_control_check(control, err);
+        if (st != VT_OK)
+            return st;
         for (size_t i = 0; i < T; i++) {
             const double *cam = r->cam + (h * T + i) * T, *g = r->dattn ? r->dattn + (h * T + i) * T : NULL;
             const double share = v[i] / (double)r->H;
@@ -118,22 +146,16 @@ static void follow(double *restrict next, const double *restrict v, const vt_rel
                 next[j] += x > 0.0 ? share * x : 0.0;
             }
         }
+    }
+    return VT_OK;
 }
 
-/* What the head reads: the class token, both tokens of a distilled net in halves, the mean of the patches. */
+/* What the head reads; both tokens of a distilled net in halves. */
 static void start(double *v, const vt_relevance64 *r)
 {
-    const vt_model_info *info = r->info;
-    const bool both = r->weights->head_dist.w != NULL;
-    memset(v, 0, r->T * sizeof *v);
-    if (info->pool == VT_POOL_TOKEN) {
-        v[0] = both ? 0.5 : 1.0;
-        if (both)
-            v[1] = 0.5;
-        return;
-    }
-    for (size_t t = info->prefix; t < r->T; t++)
-        v[t] = 1.0 / (double)r->P;
+    vt_head_shares(v, r->info);
+    if (r->weights->head_dist.w)
+        v[0] = v[1] = 0.5;
 }
 
 /* Down the blocks; v (T) is what reaches the tokens, NULL when only the relevance below block 0 is wanted. */
@@ -153,7 +175,8 @@ static vt_status walk_down(vt_ctx *ctx, const lrp_params *p, vt_relevance64 *r, 
             return st;
         if (!v)
             continue;
-        follow(next, v, r);
+        if ((st = follow(next, v, r, ctx->control, err)) != VT_OK)
+            return st;
         for (size_t t = 0; t < r->T; t++)
             v[t] = one ? next[t] : v[t] + next[t];
     }
@@ -194,10 +217,11 @@ static vt_status run_patches(vt_ctx *ctx, const lrp_params *p, vt_relevance64 *r
     const vt_status st = walk_down(ctx, p, r, v, v + T, err);
     if (st != VT_OK)
         return st;
-    /* with a mean over the patches for a readout, the walk starts on the patches: that start is no evidence */
-    const double self = ctx->info->pool == VT_POOL_TOKEN || p->variant == LAST_LAYER ? 0.0 : 1.0 / (double)r->P;
+    /* where the head reads patches, the walk starts on them: that start is no evidence */
+    double *const self = v + T; /* (T) */
+    start(self, r);
     for (size_t t = prefix; t < T; t++) {
-        map[t - prefix] = (float)(v[t] - self);
+        map[t - prefix] = (float)(v[t] - (p->variant == LAST_LAYER ? 0.0 : self[t]));
         some = some || map[t - prefix] != 0.0f;
     }
     if (!some)

@@ -2,7 +2,7 @@
  * what it pays. Methods 6a, last lines (`attn_gradcam` of the reference).
  *
  * Where the head reads the mean of the patches, or there is no class token, the patches ask: attention and gradient are
- * then means over them. Values are not clipped; the reference clips, and divides 0 by 0 where all heads speak against. */
+ * then means over them. Where it reads both, so do both, with half of the weight each. Values are not clipped; the reference clips, and divides 0 by 0 where all heads speak against. */
 #include "engine/explain/base/method.h"
 
 typedef struct grad_attention_params {
@@ -36,25 +36,24 @@ static size_t maps(const vt_model_info *info, const void *raw)
 static size_t scratch(const vt_model_info *info, const void *raw)
 {
     (void)raw;
-    return info->heads * info->tokens * sizeof(float) + 1024;
+    return info->tokens * (info->heads * sizeof(float) + sizeof(double)) + 1024;
 }
 
-/* weighted (P) = what the askers pay to the patches, times the mean gradient of it.   a, g: (T, T) of one head */
-static void weigh_head(float *weighted, const float *a, const float *g, const vt_model_info *info)
+/* weighted (P) = what the askers pay to the patches, times the mean gradient of it.   a, g: (T, T) of one head   share: (T),
+ * of each asker */
+static void weigh_head(float *weighted, const float *a, const float *g, const double *share, const vt_model_info *info)
 {
     const size_t T = info->tokens, prefix = info->prefix;
-    const bool class_token = info->has_class_token && info->pool == VT_POOL_TOKEN;
-    const size_t first = class_token ? 0 : prefix, end = class_token ? 1 : T;
     double weight = 0.0;
-    for (size_t i = first; i < end; i++)
-        for (size_t j = prefix; j < T; j++)
-            weight += (double)g[i * T + j];
-    weight /= (double)(end - first) * (double)(T - prefix);
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = prefix; share[i] > 0.0 && j < T; j++)
+            weight += share[i] * (double)g[i * T + j];
+    weight /= (double)(T - prefix);
     for (size_t j = prefix; j < T; j++) {
         double sum = 0.0;
-        for (size_t i = first; i < end; i++)
-            sum += (double)a[i * T + j];
-        weighted[j - prefix] = (float)(weight * sum / (double)(end - first));
+        for (size_t i = 0; i < T; i++)
+            sum += share[i] * (double)a[i * T + j];
+        weighted[j - prefix] = (float)(weight * sum);
     }
 }
 
@@ -93,15 +92,17 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
     vt_choose(p->layer, info->layers, &layer0, &layers, &fusion);
     vt_choose(p->head, H, &head0, &heads, &fusion);
     float *weighted = vt_arena_alloc(ctx->arena, H, P * sizeof *weighted); /* (H, P) */
+    double *share = vt_arena_alloc(ctx->arena, T, sizeof *share);          /* (T) */
     vt_map_spec spec = VT_MAP_SPEC_GRID(info);
-    if (!weighted)
+    if (!weighted || !share)
         return vt_error_set(err, VT_E_NOMEM, "", "grad_attention: arena too small for %zu patches", P);
+    vt_head_shares(share, info);
     for (size_t l = layer0; l < layer0 + layers; l++) {
         const float *a = vt_trace_attn(ctx->trace, l), *g = vt_trace_attn_grad(ctx->trace, l); /* (H, T, T) */
-        vt_status st = vt_control_check(ctx->control, err);
+        vt_status st = VT_OK;
         spec.layer = (int)l;
-        for (size_t h = 0; h < H; h++)
-            weigh_head(weighted + h * P, a + h * T * T, g + h * T * T, info);
+        for (size_t h = 0; h < H && (st = vt_control_check(ctx->control, err)) == VT_OK; h++)
+            weigh_head(weighted + h * P, a + h * T * T, g + h * T * T, share, info);
         for (size_t k = 0; st == VT_OK && k < heads; k++) {
             spec.head = fusion >= 0 ? -1 : (int)(head0 + k);
             st = add_map(out, &spec, fusion >= 0 ? weighted : weighted + (head0 + k) * P, fusion, H, err);

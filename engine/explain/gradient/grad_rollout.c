@@ -81,6 +81,7 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
     float *weighted = vt_arena_alloc(ctx->arena, T, T * sizeof *weighted); /* (T, T) */
     if (!weighted)
         return vt_error_set(err, VT_E_NOMEM, "", "grad_rollout: arena too small for %zu tokens", T);
+    bool some = false; /* where the head reads patches, the walk starts on them, and that alone is no evidence */
     for (size_t l = L; l-- > (size_t)p->start_layer;) {
         st = vt_control_check(ctx->control, err);
         if (st != VT_OK)
@@ -88,12 +89,14 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
         const float *gradient = compat ? vt_trace_score_grad(ctx->trace, L - 1 - l) : vt_trace_attn_grad(ctx->trace, l);
         vt_fuse_products(weighted, vt_trace_attn(ctx->trace, l), gradient, (vt_fusion)p->head_fusion, info->heads,
                          T * T);
-        for (size_t i = 0; i < T * T; i++)
+        for (size_t i = 0; i < T * T; i++) {
             weighted[i] = weighted[i] > 0.0f ? weighted[i] : 0.0f;
+            some = some || weighted[i] > 0.0f;
+        }
         vt_discard_lowest(weighted, T, p->discard_ratio, VT_PROTECT_NONE, info->has_class_token, info->prefix);
         vt_walk_step(&walk, weighted);
     }
-    const bool found = vt_walk_map(&walk, info->prefix, compat, map);
+    const bool found = some && vt_walk_map(&walk, info->prefix, compat, map);
     vt_arena_rewind(ctx->arena, mark);
     if (found)
         return VT_OK;

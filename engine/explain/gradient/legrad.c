@@ -17,7 +17,8 @@ static const vt_param params[] = {
      .offset = offsetof(legrad_params, start_layer),
      .def = 0},
     {.name = "readout",
-     .help = "what the head reads after each block: the mean of all tokens, or the class token",
+     .help = "what the head reads after each block: the mean of all tokens, or the class token; a head that reads both "
+             "side by side gets the mean in both places, or the class token in its own alone",
      .type = VT_ENUM,
      .offset = offsetof(legrad_params, readout),
      .def = READOUT_MEAN,
@@ -40,8 +41,8 @@ static size_t scratch(const vt_model_info *info, const void *raw)
 {
     const size_t T = info->tokens, D = info->width;
     (void)raw;
-    /* the second (H, T, T) and 4 D are what the passes take for themselves */
-    return T * sizeof(double) + (T * D + 2 * info->heads * T * T + 4 * D) * sizeof(float) + 2048;
+    /* the second (H, T, T) and the last two terms are what the passes take for themselves */
+    return T * sizeof(double) + (T * D + 2 * info->heads * T * T + 4 * D + 2 * info->features) * sizeof(float) + 2048;
 }
 
 /* sum (P) += mean over heads and asking tokens of the positive part of dattn (H, T, T), of which only `rows` rows of

@@ -1,6 +1,6 @@
 /* Many heads become one matrix, element by element. Blocks of elements are finished before the next is begun, so that
  * the sums (in double, heads in ascending order) stay in the cache. */
-#include "engine/explain/base/method.h"
+#include "engine/pass/fusion.h"
 
 const char *const vt_fusion_names[] = {"mean", "max", "min", NULL};
 
