@@ -35,6 +35,8 @@ endif
 # Kernel files are plain loops that must become vector code. No -ffast-math, no -march=native: the same bits everywhere.
 KERNEL_OPT = $(if $(filter release,$(VARIANT)),-O3) -fno-math-errno -fno-trapping-math
 KERNELS    = $(wildcard engine/layers/*.c) engine/image/resize.c engine/render/upsample.c engine/render/overlay.c
+# Products may use fused multiply-adds: nothing relies on their last bit, which differs between CPUs in OpenBLAS as well.
+FUSED       = engine/tensor/product.c
 
 BLAS_CFLAGS := $(shell pkg-config --cflags openblas 2>/dev/null)
 BLAS_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
@@ -76,7 +78,7 @@ all: $(BUILD)/vitrald $(BUILD)/vitral
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(if $(filter $<,$(KERNELS)),$(KERNEL_OPT)) -c -o $@ $<
+	$(CC) $(CFLAGS_ALL) $(if $(filter $<,$(KERNELS) $(FUSED)),$(KERNEL_OPT)) $(if $(filter $<,$(FUSED)),-ffp-contract=fast) -c -o $@ $<
 
 # .incbin names its files itself; -MMD cannot see them
 $(BUILD)/obj/engine/model/builtin.o: $(wildcard models/default/*)

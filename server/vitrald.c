@@ -115,6 +115,8 @@ static vt_status open_models(vts_model_set **out, vt_error *err)
         if (st == VT_OK)
             set->count++;
     }
+    for (size_t k = 0; k < set->count && st == VT_OK; k++)
+        st = vts_settings_backend(set->models[k], settings.backend, settings.blas_threads, err);
     if (st == VT_OK)
         st = check_names(set, err);
     if (st == VT_OK)
@@ -132,9 +134,9 @@ static void log_models(const vts_model_set *set)
     for (size_t k = 0; k < set->count; k++) {
         const vt_model_info *info = vt_model_get_info(set->models[k]);
         const char *warning;
-        vts_log_note(&log_, "model", "%s: %s, input of %zux%zu pixels, %zu class%s, %llu bytes", info->id,
-                     info->architecture, info->image_h, info->image_w, info->classes, info->classes == 1 ? "" : "es",
-                     (unsigned long long)info->bytes);
+        vts_log_note(&log_, "model", "%s: %s, input of %zux%zu pixels, %zu class%s, %llu bytes, products by %s",
+                     info->id, info->architecture, info->image_h, info->image_w, info->classes,
+                     info->classes == 1 ? "" : "es", (unsigned long long)info->bytes, info->backend);
         for (size_t w = 0; (warning = vt_model_warning(set->models[k], w)) != NULL; w++)
             vts_log_note(&log_, "warning", "model %s: %s", info->id, warning);
     }

@@ -6,43 +6,47 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/tensor/gemm.h"
+#include "engine/tensor/backend.h"
 
-void vt_attention_forward(float *out, float *attn, const float *qkv, size_t T, size_t D, size_t H)
+void vt_attention_forward(vt_backend backend, float *out, float *attn, const float *qkv, size_t T, size_t D, size_t H,
+                          size_t rows)
 {
     const size_t d = D / H;
     const float scale = 1.0f / sqrtf((float)d);
     for (size_t h = 0; h < H; h++) {
         const float *q = qkv + h * d, *k = q + D, *v = k + D; /* (T, d), rows 3D apart */
         float *a = attn + h * T * T;                          /* (T, T) */
-        vt_gemm(a, T, q, 3 * D, false, k, 3 * D, true, T, T, d, scale, 0.0f);
-        vt_softmax_forward(a, T, T);
-        vt_gemm(out + h * d, D, a, T, false, v, 3 * D, false, T, d, T, 1.0f, 0.0f);
+        vt_multiply_turned(backend, a, T, q, 3 * D, k, 3 * D, scale, rows, T, d);
+        vt_softmax_forward(a, rows, T);
+        memset(a + rows * T, 0, (T - rows) * T * sizeof *a);
+        vt_multiply(backend, out + h * d, D, a, T, false, v, 3 * D, 1.0f, false, rows, d, T);
     }
 }
 
 /* Per head: dA = dO v^T, dS = softmax'(dA), dq = dS k / sqrt(d), dk = dS^T q / sqrt(d), dv = A^T dO. Rows of dO that
  * are zero make zero rows of dA, dS and dq, and add nothing to dk and dv. */
-void vt_attention_backward(float *dqkv, float *dattn, float *dscore, const float *dout, const float *attn,
-                           const float *qkv, size_t T, size_t D, size_t H, size_t rows)
+void vt_attention_backward(vt_backend backend, float *dqkv, float *dattn, float *dscore, const float *dout,
+                           const float *attn, const float *qkv, size_t T, size_t D, size_t H, size_t rows)
 {
     const size_t d = D / H;
     const float scale = 1.0f / sqrtf((float)d);
     for (size_t h = 0; h < H; h++) {
         const float *q = qkv + h * d, *k = q + D, *v = k + D;
-        float *dq = dqkv + h * d, *dk = dq + D, *dv = dk + D;
         const float *a = attn + h * T * T, *g = dout + h * d; /* g: (rows, d), rows D apart */
         float *da = dattn + h * T * T, *ds = dscore + h * T * T;
 
-        vt_gemm(da, T, g, D, false, v, 3 * D, true, rows, T, d, 1.0f, 0.0f);
+        vt_multiply_turned(backend, da, T, g, D, v, 3 * D, 1.0f, rows, T, d);
         vt_softmax_backward(ds, da, a, rows, T);
         memset(da + rows * T, 0, (T - rows) * T * sizeof *da);
         memset(ds + rows * T, 0, (T - rows) * T * sizeof *ds);
 
-        vt_gemm(dq, 3 * D, ds, T, false, k, 3 * D, false, rows, d, T, scale, 0.0f);
+        if (!dqkv)
+            continue;
+        float *dq = dqkv + h * d, *dk = dq + D, *dv = dk + D;
+        vt_multiply(backend, dq, 3 * D, ds, T, false, k, 3 * D, scale, false, rows, d, T);
         for (size_t t = rows; t < T; t++)
             memset(dq + t * 3 * D, 0, d * sizeof *dq);
-        vt_gemm(dk, 3 * D, ds, T, true, q, 3 * D, false, T, d, rows, scale, 0.0f);
-        vt_gemm(dv, 3 * D, a, T, true, g, D, false, T, d, rows, 1.0f, 0.0f);
+        vt_multiply(backend, dk, 3 * D, ds, T, true, q, 3 * D, scale, false, T, d, rows);
+        vt_multiply(backend, dv, 3 * D, a, T, true, g, D, 1.0f, false, T, d, rows);
     }
 }

@@ -7,18 +7,30 @@
 
 #include <stddef.h>
 
-/* Linear: out (T, O) = x (T, I) w^T + b.   w: (O, I)   b: (O) or NULL */
+#include "engine/tensor/backend.h"
+
+/* Linear: out (T, O) = x (T, I) w^T + b.   w: (O, I)   b: (O) or NULL. By OpenBLAS. */
 void vt_linear_forward(float *out, const float *x, const float *w, const float *b, size_t T, size_t I, size_t O);
+/* The same by the kernels of product.h, with `add` (T, O), or NULL, on top; add may be out.   packed: vt_pack of w */
+void vt_linear_packed(float *out, const float *x, const float *packed, const float *b, const float *add, size_t T,
+                      size_t I, size_t O);
 /* dx (T, I) = dout (T, O) w; set, not added to. */
-void vt_linear_backward(float *dx, const float *dout, const float *w, size_t T, size_t I, size_t O);
+void vt_linear_backward(vt_backend backend, float *dx, const float *dout, const float *w, size_t T, size_t I, size_t O);
 /* The same, ADDED to dx: for an input that several layers read. */
-void vt_linear_backward_add(float *dx, const float *dout, const float *w, size_t T, size_t I, size_t O);
+void vt_linear_backward_add(vt_backend backend, float *dx, const float *dout, const float *w, size_t T, size_t I,
+                            size_t O);
 
 /* The three linear layers in front of the attention, side by side: out (T, 3D), a row is q | k | v.   w: q, k, v (D, D) each;
  * one product where they lie one behind the other, else three   b: (3D) or NULL */
 void vt_qkv_forward(float *out, const float *x, const float *const w[3], const float *b, size_t T, size_t D);
+/* k and v of all T tokens, q of the first `rows` only; the others' q is not touched. */
+void vt_qkv_forward_rows(float *out, const float *x, const float *const w[3], const float *b, size_t T, size_t D,
+                         size_t rows);
+/* What vt_qkv_forward_rows does, from the packed copy of [w_q; w_k; w_v]. */
+void vt_qkv_packed_rows(float *out, const float *x, const float *packed, const float *b, size_t T, size_t D,
+                        size_t rows);
 /* dx (T, D) = dout (T, 3D) [w_q; w_k; w_v]; set, not added to. */
-void vt_qkv_backward(float *dx, const float *dout, const float *const w[3], size_t T, size_t D);
+void vt_qkv_backward(vt_backend backend, float *dx, const float *dout, const float *const w[3], size_t T, size_t D);
 
 /* Layer normalisation over the last axis, biased variance.   out, x: (T, D)   mean, rstd: (T)   gamma, beta: (D) */
 void vt_layernorm_forward(float *restrict out, float *restrict mean, float *restrict rstd, const float *restrict x,
@@ -71,13 +83,20 @@ void vt_unit_relprop(float *dx, const float *scale, size_t rows, size_t n); /* t
 
 /* Multi-head attention between the qkv product and the output projection.
  * qkv: (T, 3D), a row is q | k | v, inside each head-major.   attn: (H, T, T), rows sum to 1.   out: (T, D), heads side by side.
- * S = q k^T / sqrt(d). */
-void vt_attention_forward(float *out, float *attn, const float *qkv, size_t T, size_t D, size_t H);
-/* dout: (T, D).   dqkv: (T, 3D), set.   dattn: (H, T, T) = dy/dA, set.   dscore: (H, T, T) = dy/dS, set; may be dattn when
+ * S = q k^T / sqrt(d).   rows: only the first `rows` tokens ask (T = all): the other rows of attn are zeros, those of out are not
+ * touched. */
+void vt_attention_forward(vt_backend backend, float *out, float *attn, const float *qkv, size_t T, size_t D, size_t H,
+                          size_t rows);
+/* dout: (T, D).   dqkv: (T, 3D), set; NULL where nothing below is wanted.   dattn: (H, T, T) = dy/dA, set.   dscore: (H, T, T) = dy/dS, set; may be dattn when
  * dy/dA is not wanted afterwards.   rows: only the first `rows` query rows of dout are non-zero (T = all): the other
  * rows of dattn and dscore are exact zeros and cost nothing. */
-void vt_attention_backward(float *dqkv, float *dattn, float *dscore, const float *dout, const float *attn,
-                           const float *qkv, size_t T, size_t D, size_t H, size_t rows);
+void vt_attention_backward(vt_backend backend, float *dqkv, float *dattn, float *dscore, const float *dout,
+                           const float *attn, const float *qkv, size_t T, size_t D, size_t H, size_t rows);
+
+/* patches (gh * gw, channels * ph * pw): the values under each patch of image (channels, gh * ph, gw * pw), in the order of a
+ * patch embedding's weights. */
+void vt_cut_patches(float *restrict patches, const float *restrict image, size_t channels, size_t gh, size_t gw,
+                    size_t ph, size_t pw);
 
 /* Patch embedding: convolution with stride = kernel.   patches: (gh * gw, channels * ph * pw) scratch
  * image: (channels, gh * ph, gw * pw): the picture, or the map of a stem
@@ -85,8 +104,8 @@ void vt_attention_backward(float *dqkv, float *dattn, float *dscore, const float
 void vt_patch_embed_forward(float *out, float *patches, const float *image, const float *w, const float *b,
                             size_t channels, size_t gh, size_t gw, size_t ph, size_t pw, size_t D);
 /* dimage (channels, gh * ph, gw * pw) from dout (gh * gw, D); patches is scratch. */
-void vt_patch_embed_backward(float *dimage, float *patches, const float *dout, const float *w, size_t channels,
-                             size_t gh, size_t gw, size_t ph, size_t pw, size_t D);
+void vt_patch_embed_backward(vt_backend backend, float *dimage, float *patches, const float *dout, const float *w,
+                             size_t channels, size_t gh, size_t gw, size_t ph, size_t pw, size_t D);
 
 /* out (T, D) += x * scale (D) per channel (scale NULL = 1): the residual sum with LayerScale. */
 void vt_residual_add(float *restrict out, const float *restrict x, const float *restrict scale, size_t T, size_t D);

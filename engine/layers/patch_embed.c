@@ -11,8 +11,8 @@ static size_t pixel(size_t c, size_t gy, size_t gx, size_t y, size_t gh, size_t 
     return ((c * gh + gy) * ph + y) * gw * pw + gx * pw;
 }
 
-void vt_patch_embed_forward(float *out, float *patches, const float *image, const float *w, const float *b,
-                            size_t channels, size_t gh, size_t gw, size_t ph, size_t pw, size_t D)
+void vt_cut_patches(float *restrict patches, const float *restrict image, size_t channels, size_t gh, size_t gw,
+                    size_t ph, size_t pw)
 {
     float *row = patches;
     for (size_t gy = 0; gy < gh; gy++)
@@ -20,14 +20,20 @@ void vt_patch_embed_forward(float *out, float *patches, const float *image, cons
             for (size_t c = 0; c < channels; c++)
                 for (size_t y = 0; y < ph; y++, row += pw)
                     memcpy(row, image + pixel(c, gy, gx, y, gh, gw, ph, pw), pw * sizeof *row);
+}
+
+void vt_patch_embed_forward(float *out, float *patches, const float *image, const float *w, const float *b,
+                            size_t channels, size_t gh, size_t gw, size_t ph, size_t pw, size_t D)
+{
+    vt_cut_patches(patches, image, channels, gh, gw, ph, pw);
     vt_linear_forward(out, patches, w, b, gh * gw, channels * ph * pw, D);
 }
 
-void vt_patch_embed_backward(float *dimage, float *patches, const float *dout, const float *w, size_t channels,
-                             size_t gh, size_t gw, size_t ph, size_t pw, size_t D)
+void vt_patch_embed_backward(vt_backend backend, float *dimage, float *patches, const float *dout, const float *w,
+                             size_t channels, size_t gh, size_t gw, size_t ph, size_t pw, size_t D)
 {
     const float *row = patches;
-    vt_linear_backward(patches, dout, w, gh * gw, channels * ph * pw, D);
+    vt_linear_backward(backend, patches, dout, w, gh * gw, channels * ph * pw, D);
     for (size_t gy = 0; gy < gh; gy++)
         for (size_t gx = 0; gx < gw; gx++)
             for (size_t c = 0; c < channels; c++)

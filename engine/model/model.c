@@ -12,6 +12,7 @@
 #include "engine/model/foreign.h"
 #include "engine/model/labels.h"
 #include "engine/model/opened.h"
+#include "engine/model/pack.h"
 #include "engine/model/shards.h"
 #include "engine/model/text_file.h"
 #include "engine/model/tokenizer.h"
@@ -402,6 +403,7 @@ void vt_model_close(vt_model *model)
     free(model->patch_pos);
     vt_text_weights_close(model->text);
     vt_bpe_close(model->tokenizer);
+    vt_packed_close((vt_packed *)(uintptr_t)model->checkpoint.weights.packed);
     vt_checkpoint_free(&model->checkpoint);
     vt_shards_close(model->shards);
     vt_labels_free(&model->labels);

@@ -555,6 +555,12 @@ const uint8_t *vt_st_header(const vt_st_file *file, size_t *bytes)
     return file->bytes + 8;
 }
 
+void vt_st_rest(const vt_st_file *file)
+{
+    if (file->mapped) /* a hint: what it does not do costs memory only */
+        (void)madvise((void *)(uintptr_t)file->bytes, file->size, MADV_DONTNEED);
+}
+
 const uint8_t *vt_st_bytes(const vt_st_file *file, size_t *bytes)
 {
     *bytes = file->size;

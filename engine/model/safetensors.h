@@ -52,6 +52,9 @@ void vt_st_identity(const vt_st_file *file, uint64_t identity[VT_ST_IDENTITY]);
 /* All bytes of the file as mapped. */
 const uint8_t *vt_st_bytes(const vt_st_file *file, size_t *bytes);
 
+/* Tells the system that the mapped bytes are hardly needed from now on: they leave the process until they are read again. */
+void vt_st_rest(const vt_st_file *file);
+
 /* A name from a file as it may stand in a message: cut to a bearable length, whole UTF-8 characters, no controls. */
 enum { VT_ST_SHOWN = 160 };
 const char *vt_st_shown(char buf[VT_ST_SHOWN], const char *name);

@@ -50,9 +50,9 @@ static size_t readout_backward(vt_trace *tr, const float *dlogits, vt_rule rule)
     float *first = tr->g_features, *second = first + N * width; /* (N, F), then (N, pooled); (N, D) */
     float *dnorm = tr->g_tmp;                                   /* (N, T, D) */
 
-    vt_linear_backward(first, dlogits, w->head.w, N, tr->F, tr->C);
+    vt_linear_backward(tr->backend, first, dlogits, w->head.w, N, tr->F, tr->C);
     if (w->head_dist.w) {
-        vt_linear_backward(second, dlogits, w->head_dist.w, N, D, tr->C);
+        vt_linear_backward(tr->backend, second, dlogits, w->head_dist.w, N, D, tr->C);
         for (size_t i = 0; i < N * D; i++) {
             first[i] *= 0.5f;
             second[i] *= 0.5f;
@@ -63,7 +63,7 @@ static size_t readout_backward(vt_trace *tr, const float *dlogits, vt_rule rule)
             vt_unit_backward(first, tr->features, tr->joint_scale, N, tr->F);
         else
             vt_unit_relprop(first, tr->joint_scale, N, tr->F);
-        vt_linear_backward(second, first, w->embed_w, N, tr->pooled, tr->F);
+        vt_linear_backward(tr->backend, second, first, w->embed_w, N, tr->pooled, tr->F);
         first = second;
     }
     if (w->fc_norm.gamma) {
@@ -114,16 +114,16 @@ static void mlp_backward_rows(vt_trace *tr, size_t l, vt_rule rule, size_t first
         vt_scale_channels(g_tmp, g_z, w->ls2, count, D);
         dout = g_tmp;
     }
-    vt_linear_backward(g_mlp, dout, w->fc2_w, count, M, D);
+    vt_linear_backward(tr->backend, g_mlp, dout, w->fc2_w, count, M, D);
     if (w->gate_w)
         gate_backward(tr, l, rule, first, count);
     else if (rule == VT_RULE_GRADIENT)
         vt_gelu_backward(g_mlp, g_mlp, pre, count * M, (int)tr->info->activation);
     else
         vt_gelu_relprop(g_mlp, g_mlp, pre, count * M, (int)tr->info->activation);
-    vt_linear_backward(g_tmp, g_mlp, w->fc1_w, count, D, M);
+    vt_linear_backward(tr->backend, g_tmp, g_mlp, w->fc1_w, count, D, M);
     if (w->gate_w && rule != VT_RULE_CP)
-        vt_linear_backward_add(g_tmp, tr->g_gate + first * M, w->gate_w, count, D, M);
+        vt_linear_backward_add(tr->backend, g_tmp, tr->g_gate + first * M, w->gate_w, count, D, M);
     norm_backward(rule, g_z, g_tmp, z_mid, w->norm2.gamma, tr->norm2_mean + l * R + first,
                   tr->norm2_rstd + l * R + first, count, D);
 }
@@ -145,8 +145,8 @@ static void mlp_backward(vt_trace *tr, size_t l, vt_rule rule, size_t rows)
         memcpy(kept + k * T * D, tr->g_tmp + k * T * D, rows * D * sizeof *kept);
 }
 
-/* dy/dA, dy/dS and dy/d(qkv) of block l from g_z at its middle. */
-static void heads_backward(vt_trace *tr, size_t l, size_t rows)
+/* dy/dA and dy/dS of block l from g_z at its middle; below: and dy/d(qkv). */
+static void heads_backward(vt_trace *tr, size_t l, size_t rows, bool below)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
     const size_t T = tr->T, D = tr->D, htt = tr->H * T * T;
@@ -160,11 +160,11 @@ static void heads_backward(vt_trace *tr, size_t l, size_t rows)
             vt_scale_channels(tr->g_tmp, dout, w->ls1, rows, D);
             dout = tr->g_tmp;
         }
-        vt_linear_backward(g_out, dout, w->proj_w, rows, D, D);
+        vt_linear_backward(tr->backend, g_out, dout, w->proj_w, rows, D, D);
         memset(g_out + rows * D, 0, (T - rows) * D * sizeof *g_out);
-        vt_attention_backward(tr->g_qkv + k * T * 3 * D, dattn + k * htt, dscore + k * htt, g_out,
-                              tr->attn + l * tr->attn_step + k * htt, tr->qkv + l * tr->qkv_step + k * T * 3 * D, T, D,
-                              tr->H, rows);
+        vt_attention_backward(tr->backend, below ? tr->g_qkv + k * T * 3 * D : NULL, dattn + k * htt, dscore + k * htt,
+                              g_out, tr->attn + l * tr->attn_step + k * htt, tr->qkv + l * tr->qkv_step + k * T * 3 * D,
+                              T, D, tr->H, rows);
     }
 }
 
@@ -198,14 +198,14 @@ static void attention_backward(vt_trace *tr, size_t l, vt_rule rule, size_t rows
     const vt_block_weights *w = &tr->weights->blocks[l];
     const size_t D = tr->D, R = tr->N * tr->T;
 
-    heads_backward(tr, l, rows);
+    heads_backward(tr, l, rows, !last);
     if (last) /* nothing below the attention of block 0 was asked for */
         return;
     if (rule != VT_RULE_GRADIENT)
         scale_qkv(tr, rule);
     if (w->q_norm.gamma)
         head_norms_backward(tr, l, rule);
-    vt_qkv_backward(tr->g_tmp, tr->g_qkv, w->qkv_w, R, D);
+    vt_qkv_backward(tr->backend, tr->g_tmp, tr->g_qkv, w->qkv_w, R, D);
     if (tr->norm1_grad)
         memcpy(tr->norm1_grad + l * tr->norm1_grad_step, tr->g_tmp, R * D * sizeof *tr->g_tmp);
     norm_backward(rule, tr->g_z, tr->g_tmp, tr->z + l * tr->z_step, w->norm1.gamma, tr->norm1_mean + l * R,
@@ -230,8 +230,8 @@ static vt_status stem_backward(vt_trace *tr, size_t k, const float *dz, vt_contr
             return st;
         tr->stem_holds = k;
     }
-    vt_patch_embed_backward(tr->stem.dmap, tr->s_patches, dz, tr->weights->patch_w, tr->channels, info->grid_h,
-                            info->grid_w, tr->kernel_h, tr->kernel_w, tr->D);
+    vt_patch_embed_backward(tr->backend, tr->stem.dmap, tr->s_patches, dz, tr->weights->patch_w, tr->channels,
+                            info->grid_h, info->grid_w, tr->kernel_h, tr->kernel_w, tr->D);
     return vt_stem_backward(&tr->stem, tr->input_grad + k * pixels, control, err);
 }
 
@@ -253,8 +253,8 @@ static vt_status input_backward(vt_trace *tr, vt_rule rule, vt_control *control,
         if (w->stem)
             st = stem_backward(tr, k, dpatches, control, err);
         else
-            vt_patch_embed_backward(tr->input_grad + k * pixels, tr->s_patches, dpatches, w->patch_w, tr->channels,
-                                    info->grid_h, info->grid_w, tr->kernel_h, tr->kernel_w, D);
+            vt_patch_embed_backward(tr->backend, tr->input_grad + k * pixels, tr->s_patches, dpatches, w->patch_w,
+                                    tr->channels, info->grid_h, info->grid_w, tr->kernel_h, tr->kernel_w, D);
     }
     return st;
 }
@@ -342,7 +342,7 @@ vt_status vt_block_backward(const vt_trace *trace, size_t layer, const float *dz
     own.attn_grad_step = 0;
     memcpy(own.g_z, dz, own.T * own.D * sizeof *dz);
     mlp_backward(&own, layer, VT_RULE_GRADIENT, rows);
-    heads_backward(&own, layer, rows);
+    heads_backward(&own, layer, rows, false);
     vt_arena_rewind(arena, mark);
     return VT_OK;
 }

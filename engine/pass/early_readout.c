@@ -31,12 +31,12 @@ static void head_backward(const early *e, const float *dlogits, const float *hea
     const size_t D = e->tr->D, F = e->tr->F;
     float scale;
 
-    vt_linear_backward(e->dfeatures, dlogits, head, 1, F, e->tr->C);
+    vt_linear_backward(e->tr->backend, e->dfeatures, dlogits, head, 1, F, e->tr->C);
     if (w->embed_w) {
         vt_linear_forward(e->features, e->y, w->embed_w, NULL, 1, D, F);
         vt_unit_forward(e->features, &scale, 1, F);
         vt_unit_backward(e->dfeatures, e->features, &scale, 1, F);
-        vt_linear_backward(e->dy, e->dfeatures, w->embed_w, 1, D, F);
+        vt_linear_backward(e->tr->backend, e->dy, e->dfeatures, w->embed_w, 1, D, F);
         return;
     }
     memcpy(e->dy, e->dfeatures, D * sizeof *e->dy);

@@ -33,6 +33,37 @@ static void norm_forward(float *out, float *mean, float *rstd, const float *x, c
     vt_layernorm_forward(out, mean, rstd, x, w->gamma, w->beta, eps, T, D);
 }
 
+static const vt_packed_block *packed_block(const vt_trace *tr, size_t l)
+{
+    static const vt_packed_block none = {NULL, NULL, NULL, NULL, NULL};
+    return tr->weights->packed ? &tr->weights->packed->blocks[l] : &none;
+}
+
+/* out (R, O) = x (R, I) w^T + b, by the backend of the trace. packed: of the same weights, where there are any. */
+static void linear(const vt_trace *tr, float *out, const float *x, const float *w, const float *packed, const float *b,
+                   size_t R, size_t I, size_t O)
+{
+    if (tr->backend == VT_BACKEND_PACKED)
+        vt_linear_packed(out, x, packed, b, NULL, R, I, O);
+    else
+        vt_linear_forward(out, x, w, b, R, I, O);
+}
+
+/* z_out (R, D) = z (R, D) + scale * (x (R, I) w^T + b): the end of a half of a block. s_norm is scratch. z_out may be z. */
+static void linear_residual(vt_trace *tr, float *z_out, const float *z, const float *x, const float *w,
+                            const float *packed, const float *b, const float *scale, size_t R, size_t I)
+{
+    const size_t D = tr->D;
+    if (tr->backend == VT_BACKEND_PACKED && !scale) {
+        vt_linear_packed(z_out, x, packed, b, z, R, I, D);
+        return;
+    }
+    linear(tr, tr->s_norm, x, w, packed, b, R, I, D);
+    if (z_out != z)
+        memcpy(z_out, z, R * D * sizeof *z);
+    vt_residual_add(z_out, tr->s_norm, scale, R, D);
+}
+
 static vt_status embed(vt_trace *tr, const float *input, vt_control *control, vt_error *err)
 {
     const vt_model_info *info = tr->info;
@@ -52,9 +83,15 @@ static vt_status embed(vt_trace *tr, const float *input, vt_control *control, vt
             map = tr->stem.map;
             tr->stem_holds = k;
         }
-        vt_patch_embed_forward(z + n, tr->s_patches, map, w->patch_w, w->patch_b, tr->channels, info->grid_h,
-                               info->grid_w, tr->kernel_h, tr->kernel_w, tr->D);
-        vt_residual_add(z + n, w->patch_pos, NULL, tr->P, tr->D);
+        if (w->packed) {
+            vt_cut_patches(tr->s_patches, map, tr->channels, info->grid_h, info->grid_w, tr->kernel_h, tr->kernel_w);
+            vt_linear_packed(z + n, tr->s_patches, w->packed->patch_w, w->patch_b, w->patch_pos, tr->P,
+                             tr->channels * tr->kernel_h * tr->kernel_w, tr->D);
+        } else {
+            vt_patch_embed_forward(z + n, tr->s_patches, map, w->patch_w, w->patch_b, tr->channels, info->grid_h,
+                                   info->grid_w, tr->kernel_h, tr->kernel_w, tr->D);
+            vt_residual_add(z + n, w->patch_pos, NULL, tr->P, tr->D);
+        }
     }
     if (w->norm_pre.gamma)
         norm_forward(tr->z, tr->pre_mean, tr->pre_rstd, all, &w->norm_pre, info->norm_eps, tr->N * tr->T, tr->D);
@@ -90,41 +127,82 @@ static void keep_fused(vt_trace *tr, size_t l)
                           tr->H, n);
 }
 
+/* The MLP's half of block l for `count` rows from row `first` of all pictures on: z_out = z_mid + MLP(norm2(z_mid)). */
+static void mlp_forward(vt_trace *tr, size_t l, size_t first, size_t count)
+{
+    const vt_block_weights *w = &tr->weights->blocks[l];
+    const vt_packed_block *p = packed_block(tr, l);
+    const size_t D = tr->D, M = tr->M, R = tr->N * tr->T;
+    const float *z_mid = tr->z_mid + l * tr->z_mid_step + first * D; /* (count, D) */
+    float *z_out = tr->z + (l + 1) * tr->z_step + first * D;         /* (count, D) */
+    float *mlp = tr->mlp_in + l * tr->mlp_in_step + first * M;       /* (count, M) */
+
+    norm_forward(tr->s_norm, tr->norm2_mean + l * R + first, tr->norm2_rstd + l * R + first, z_mid, &w->norm2,
+                 tr->info->norm_eps, count, D);
+    linear(tr, mlp, tr->s_norm, w->fc1_w, p->fc1, w->fc1_b, count, D, M);
+    if (w->gate_w) {
+        float *gate = tr->gate_in + l * tr->gate_in_step + first * M; /* (count, M) */
+        linear(tr, gate, tr->s_norm, w->gate_w, p->gate, w->gate_b, count, D, M);
+        vt_swiglu_forward(tr->s_mlp, mlp, gate, count * M);
+    } else {
+        vt_gelu_forward(tr->s_mlp, mlp, count * M, (int)tr->info->activation);
+    }
+    linear_residual(tr, z_out, z_mid, tr->s_mlp, w->fc2_w, p->fc2, w->fc2_b, w->ls2, count, M);
+}
+
 static void block_forward(vt_trace *tr, size_t l)
 {
-    const vt_model_info *info = tr->info;
     const vt_block_weights *w = &tr->weights->blocks[l];
-    const size_t T = tr->T, D = tr->D, M = tr->M, R = tr->N * T, bytes = R * D * sizeof(float);
+    const vt_packed_block *p = packed_block(tr, l);
+    const size_t T = tr->T, D = tr->D, R = tr->N * T;
     const float *z_in = tr->z + l * tr->z_step;    /* (R, D) */
     float *z_mid = tr->z_mid + l * tr->z_mid_step; /* (R, D) */
-    float *z_out = tr->z + (l + 1) * tr->z_step;   /* (R, D): z_in itself when nothing is kept */
     float *qkv = tr->qkv + l * tr->qkv_step;       /* (R, 3D) */
-    float *mlp = tr->mlp_in + l * tr->mlp_in_step; /* (R, M) */
 
-    norm_forward(tr->s_norm, tr->norm1_mean + l * R, tr->norm1_rstd + l * R, z_in, &w->norm1, info->norm_eps, R, D);
-    vt_qkv_forward(qkv, tr->s_norm, w->qkv_w, w->qkv_b, R, D);
+    norm_forward(tr->s_norm, tr->norm1_mean + l * R, tr->norm1_rstd + l * R, z_in, &w->norm1, tr->info->norm_eps, R, D);
+    if (tr->backend == VT_BACKEND_PACKED)
+        vt_linear_packed(qkv, tr->s_norm, p->qkv, w->qkv_b, NULL, R, D, 3 * D);
+    else
+        vt_qkv_forward(qkv, tr->s_norm, w->qkv_w, w->qkv_b, R, D);
     if (w->q_norm.gamma)
         normalise_heads(tr, l);
     for (size_t k = 0; k < tr->N; k++)
-        vt_attention_forward(tr->s_out + k * T * D, tr->attn + l * tr->attn_step + k * tr->H * T * T,
-                             qkv + k * T * 3 * D, T, D, tr->H);
+        vt_attention_forward(tr->backend, tr->s_out + k * T * D, tr->attn + l * tr->attn_step + k * tr->H * T * T,
+                             qkv + k * T * 3 * D, T, D, tr->H, T);
     keep_fused(tr, l);
-    vt_linear_forward(tr->s_norm, tr->s_out, w->proj_w, w->proj_b, R, D, D);
-    memcpy(z_mid, z_in, bytes);
-    vt_residual_add(z_mid, tr->s_norm, w->ls1, R, D);
+    linear_residual(tr, z_mid, z_in, tr->s_out, w->proj_w, p->proj, w->proj_b, w->ls1, R, D);
+    mlp_forward(tr, l, 0, R);
+}
 
-    norm_forward(tr->s_norm, tr->norm2_mean + l * R, tr->norm2_rstd + l * R, z_mid, &w->norm2, info->norm_eps, R, D);
-    vt_linear_forward(mlp, tr->s_norm, w->fc1_w, w->fc1_b, R, D, M);
-    if (w->gate_w) {
-        float *gate = tr->gate_in + l * tr->gate_in_step; /* (R, M) */
-        vt_linear_forward(gate, tr->s_norm, w->gate_w, w->gate_b, R, D, M);
-        vt_swiglu_forward(tr->s_mlp, mlp, gate, R * M);
-    } else {
-        vt_gelu_forward(tr->s_mlp, mlp, R * M, (int)info->activation);
+/* The last block where only the first rows of each picture are read: they ask, every token is asked. The other rows
+ * leave it as they came. */
+static void last_block_forward(vt_trace *tr, size_t l)
+{
+    const vt_block_weights *w = &tr->weights->blocks[l];
+    const vt_packed_block *p = packed_block(tr, l);
+    const size_t T = tr->T, D = tr->D, R = tr->N * T, rows = tr->last_rows, htt = tr->H * T * T;
+    const float *z_in = tr->z + l * tr->z_step;    /* (R, D) */
+    float *z_mid = tr->z_mid + l * tr->z_mid_step; /* (R, D) */
+    float *z_out = tr->z + (l + 1) * tr->z_step;   /* (R, D): may be z_in */
+    float *qkv = tr->qkv + l * tr->qkv_step;       /* (R, 3D) */
+
+    for (size_t k = 0; k < tr->N; k++) {
+        const size_t at = k * T;
+        norm_forward(tr->s_norm, tr->norm1_mean + l * R + at, tr->norm1_rstd + l * R + at, z_in + at * D, &w->norm1,
+                     tr->info->norm_eps, T, D);
+        if (tr->backend == VT_BACKEND_PACKED)
+            vt_qkv_packed_rows(qkv + at * 3 * D, tr->s_norm, p->qkv, w->qkv_b, T, D, rows);
+        else
+            vt_qkv_forward_rows(qkv + at * 3 * D, tr->s_norm, w->qkv_w, w->qkv_b, T, D, rows);
+        vt_attention_forward(tr->backend, tr->s_out, tr->attn + l * tr->attn_step + k * htt, qkv + at * 3 * D, T, D,
+                             tr->H, rows);
+        linear_residual(tr, z_mid + at * D, z_in + at * D, tr->s_out, w->proj_w, p->proj, w->proj_b, w->ls1, rows, D);
+        memcpy(z_mid + (at + rows) * D, z_in + (at + rows) * D, (T - rows) * D * sizeof *z_mid);
+        mlp_forward(tr, l, at, rows);
+        if (z_out != z_in)
+            memcpy(z_out + (at + rows) * D, z_in + (at + rows) * D, (T - rows) * D * sizeof *z_out);
     }
-    vt_linear_forward(tr->s_norm, tr->s_mlp, w->fc2_w, w->fc2_b, R, M, D);
-    memcpy(z_out, z_mid, bytes);
-    vt_residual_add(z_out, tr->s_norm, w->ls2, R, D);
+    keep_fused(tr, l);
 }
 
 /* Norms of the tokens before the last block, where register artefacts show as a few outliers. */
@@ -214,7 +292,10 @@ vt_status vt_forward(vt_trace *trace, const float *input, vt_control *control, v
             return st;
         if (l + 1 == trace->L)
             measure_tokens(trace, trace->z + l * trace->z_step);
-        block_forward(trace, l);
+        if (l + 1 == trace->L && trace->last_rows < trace->T)
+            last_block_forward(trace, l);
+        else
+            block_forward(trace, l);
     }
     readout(trace);
     return VT_OK;

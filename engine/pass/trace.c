@@ -213,6 +213,16 @@ size_t vt_trace_bytes(const vt_model_info *info, uint32_t needs, size_t images)
     return bytes;
 }
 
+/* Nobody reads the last block's other rows where the head reads one token (two: of a distilled net), unless a need
+ * says so. q and k with norms of their own would be norms of nothing there. */
+static size_t last_rows(const vt_model_info *info, const vt_weights *weights, uint32_t needs)
+{
+    const uint32_t all = VT_NEEDS_LAST_ROWS | VT_NEEDS_QK | VT_NEEDS_V | VT_NEEDS_RESIDUAL | VT_NEEDS_NORM_GRAD;
+    const size_t read = weights->head_dist.w ? 2 : 1;
+    return info->pool == VT_POOL_TOKEN && !(needs & all) && !info->has_qk_norm && read < info->tokens ? read
+                                                                                                      : info->tokens;
+}
+
 vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t needs, size_t images, vt_arena *arena,
                               vt_error *err)
 {
@@ -223,9 +233,11 @@ vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t n
     memset(trace, 0, sizeof *trace);
     trace->info = info;
     trace->weights = weights;
+    trace->backend = weights->packed ? VT_BACKEND_PACKED : VT_BACKEND_OPENBLAS;
     trace->needs = needs;
     trace->keeps_backward = has_backward(needs);
     trace->N = trace->opened = images;
+    trace->last_rows = last_rows(info, weights, needs);
     trace->L = info->layers;
     trace->T = info->tokens;
     trace->D = info->width;

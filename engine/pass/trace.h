@@ -12,6 +12,7 @@
 #include "engine/model/model.h"
 #include "engine/pass/fusion.h"
 #include "engine/pass/stem.h"
+#include "engine/tensor/backend.h"
 #include "vitral/arena.h"
 #include "vitral/control.h"
 #include "vitral/explain.h"
@@ -27,9 +28,11 @@ typedef enum vt_rule {
 typedef struct vt_trace {
     const vt_model_info *info;
     const vt_weights *weights;
-    uint32_t needs;                /* VT_NEEDS_* it was made for */
-    bool keeps_backward;           /* all that a backward needs was kept */
-    size_t N, opened;              /* pictures that go through together, and that there is room for */
+    vt_backend backend;  /* that multiplies for it */
+    uint32_t needs;      /* VT_NEEDS_* it was made for */
+    bool keeps_backward; /* all that a backward needs was kept */
+    size_t N, opened;    /* pictures that go through together, and that there is room for */
+    size_t last_rows; /* leading rows of each picture that the last block computes: T, or those that the head reads */
     size_t L, T, D, H, d, M, C, P; /* layers, tokens, width, heads, width of a head, MLP width, classes, patches */
     size_t F, pooled;              /* width of what the head reads, and of what was pooled for it */
 

@@ -44,7 +44,10 @@ enum {
     /* mean, max or min over the heads of A, (L, T, T): as many times less memory as there are heads */
     VT_NEEDS_ATTN_MEAN = 1u << 12,
     VT_NEEDS_ATTN_MAX = 1u << 13,
-    VT_NEEDS_ATTN_MIN = 1u << 14
+    VT_NEEDS_ATTN_MIN = 1u << 14,
+    /* rows of the last block's attention that the head does not read: without it they are zeros where the head reads the
+     * class token alone, as is their share of dy/dA in any case */
+    VT_NEEDS_LAST_ROWS = 1u << 15
 };
 #define VT_NEEDS_BACKWARD                                                                                              \
     (VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_BLOCK_GRAD | VT_NEEDS_INPUT_GRAD | VT_NEEDS_NORM_GRAD)

@@ -110,7 +110,7 @@ int vts_cmd_models(vts_cli *cli)
     int code = 0;
 
     for (size_t k = 0; k < count && code == 0; k++) {
-        code = vts_open_model(cli, k, &models[k]);
+        code = vts_open_model_to_run(cli, k, &models[k]);
         shown[k] = models[k];
         for (size_t j = 0; j < k && code == 0; j++)
             if (strcmp(vt_model_get_info(models[j])->id, vt_model_get_info(models[k])->id) == 0)

@@ -86,6 +86,8 @@ bool vts_prints_json(const vts_cli *cli); /* --json, or stdout is no terminal an
 int vts_print_own(char *text, size_t size);
 /* Opens the model that --model names, the embedded one without. 0 or an exit code, already reported. */
 int vts_open_model(const vts_cli *cli, size_t k, vt_model **out);
+/* The same on the backend that the service would choose, so that passes give the service's numbers. */
+int vts_open_model_to_run(const vts_cli *cli, size_t k, vt_model **out);
 
 /* ---- outfile.c ---- */
 /* Names without folder and extension for each file, made unique with -2, -3, ...; (count) texts. NULL: no memory. */

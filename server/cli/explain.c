@@ -15,7 +15,7 @@ static int run_request(vts_cli *cli, unsigned flags)
     vt_error err = {0};
     int code;
 
-    code = vts_open_model(cli, 0, &model);
+    code = vts_open_model_to_run(cli, 0, &model);
     if (code)
         return code;
     limits.cost_max = 1e12;

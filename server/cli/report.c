@@ -55,3 +55,15 @@ int vts_open_model(const vts_cli *cli, size_t k, vt_model **out)
         return vts_usage(cli, "%s", err.msg);
     return vts_report(NULL, &err);
 }
+
+int vts_open_model_to_run(const vts_cli *cli, size_t k, vt_model **out)
+{
+    vt_error err = {0};
+    const int code = vts_open_model(cli, k, out);
+    if (code || vts_settings_backend(*out, VTS_BACKEND_AUTO, 1, &err) == VT_OK)
+        return code;
+    vts_report(NULL, &err);
+    vt_model_close(*out);
+    *out = NULL;
+    return VTS_EXIT_USAGE;
+}

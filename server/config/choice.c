@@ -58,6 +58,12 @@ vt_status vts_settings_model(vts_model_choice *out, const char *value, vt_error 
     return VT_OK;
 }
 
+vt_status vts_settings_backend(vt_model *model, int backend, int blas_threads, vt_error *err)
+{
+    const bool own = backend == VTS_BACKEND_AUTO && blas_threads == 1 && vt_model_can_pack();
+    return own ? vt_model_pack(model, err) : VT_OK;
+}
+
 vt_status vts_settings_open_model(vt_model **out, const char *value, vt_error *err)
 {
     vts_model_choice choice = {0};

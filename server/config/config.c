@@ -14,6 +14,8 @@
 #define FIELD(name) .offset = offsetof(vts_settings, name)
 #define BYTES_MAX 4503599627370496.0
 
+static const char *const vts_backend_names[] = {"auto", "openblas", NULL};
+
 static const vt_param table[] = {
     {.name = "model",
      .help = "weights to serve: a folder, or NAME=folder, and ?image_size=N or ?image_size=HxW behind it for another "
@@ -136,6 +138,13 @@ static const vt_param table[] = {
      FIELD(arena_keep_bytes),
      .max = 1 << 30,
      .def = 12 << 20},
+    {.name = "backend",
+     .help =
+         "what multiplies matrices: auto takes our own kernels where the CPU has AVX2 or AVX-512 (a packed copy of the "
+         "weights in memory), and OpenBLAS elsewhere or with several blas_threads",
+     .type = VT_ENUM,
+     .choices = vts_backend_names,
+     FIELD(backend)},
     {.name = "blas_threads",
      .help = "threads of one matrix product; more than 1 only with one worker",
      .type = VT_INT,

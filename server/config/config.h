@@ -25,7 +25,7 @@ typedef struct vts_settings {
     double max_cost;
     int image_side_max;
     uint64_t uploads_max_bytes, cache_bytes, held_bytes, memory_max_bytes, image_size_max_bytes;
-    int held_seconds, blas_threads, arena_keep_bytes;
+    int held_seconds, backend, blas_threads, arena_keep_bytes;
     int connections_max, connections_per_ip_max, connection_timeout_s;
     char tls_cert_file[VT_TEXT_MAX], tls_key_file[VT_TEXT_MAX];
     char token_file[VT_TEXT_MAX], cors_origins[VT_TEXT_MAX], log[VT_TEXT_MAX], config[VT_TEXT_MAX];
@@ -35,6 +35,8 @@ typedef struct vts_settings {
     size_t warnings_count;
     bool want_help, want_version;
 } vts_settings;
+
+enum { VTS_BACKEND_AUTO, VTS_BACKEND_OPENBLAS }; /* of vts_settings.backend */
 
 const vt_param *vts_settings_table(size_t *count);
 
@@ -64,6 +66,9 @@ VT_MUST_USE vt_status vts_settings_model(vts_model_choice *out, const char *valu
 
 /* Opens what such a value names; NULL: the embedded model. The caller closes it. */
 VT_MUST_USE vt_status vts_settings_open_model(vt_model **out, const char *value, vt_error *err);
+
+/* Packs the weights of a model that was just opened, where the setting and the CPU say so. VT_E_NOMEM. */
+VT_MUST_USE vt_status vts_settings_backend(vt_model *model, int backend, int blas_threads, vt_error *err);
 
 /* HOST and PORT of --listen; "[::1]:8080" has its brackets taken off. */
 VT_MUST_USE vt_status vts_settings_listen(const char *value, char *host, size_t host_size, unsigned *port,

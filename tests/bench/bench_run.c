@@ -115,7 +115,9 @@ int main(int argc, char **argv)
     uint8_t *bytes = read_file(argc > 2 ? argv[2] : "static/samples/cat.jpg", &size);
 
     vt_set_blas_threads(1);
+    const bool pack = !(argc > 3 && strcmp(argv[3], "openblas") == 0);
     if (vt_model_open(&model, argc > 1 ? argv[1] : NULL, NULL, &err) != VT_OK ||
+        (pack && vt_model_can_pack() && vt_model_pack(model, &err) != VT_OK) ||
         vt_arena_open(&arena, (size_t)2 << 30, &err) != VT_OK ||
         vt_trace_open(&plain, model, VT_NEEDS_ATTN, arena, &err) != VT_OK ||
         vt_trace_open(&kept, model, VT_NEEDS_ATTN | VT_NEEDS_ATTN_GRAD, arena, &err) != VT_OK) {
@@ -157,8 +159,8 @@ int main(int argc, char **argv)
     double mid[COUNT];
     for (int k = 0; k < COUNT; k++)
         mid[k] = median(ms[k]);
-    printf("%s: %zu tokens, width %zu, %zu blocks; medians of %d\n", info->architecture, info->tokens, info->width,
-           info->layers, (int)RUNS);
+    printf("%s on %s: %zu tokens, width %zu, %zu blocks; medians of %d\n", info->architecture, info->backend,
+           info->tokens, info->width, info->layers, (int)RUNS);
     for (int k = 0; k < COUNT; k++)
         printf("  %-34s %8.2f ms   %5.2f x bare sgemm   %5.2f forwards\n", names[k], mid[k], mid[k] / mid[BARE],
                mid[k] / mid[FORWARD]);

@@ -256,7 +256,7 @@ static vt_model *embedded(void)
 {
     vt_model *model = NULL;
     vt_error why = {0};
-    ck_assert_msg(vt_model_open(&model, NULL, NULL, &why) == VT_OK, "%s", why.msg);
+    ck_assert_msg(vt_test_open(&model, NULL, NULL, &why) == VT_OK, "%s", why.msg);
     return model;
 }
 

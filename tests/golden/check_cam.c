@@ -39,7 +39,7 @@ static void bench_open(bench *b, const char *picture)
     memset(b, 0, sizeof *b);
     b->picture = picture;
     b->backward_of = -1;
-    ck_assert_msg(vt_model_open(&b->model, vt_shared(VT_GOLDEN_MODEL), NULL, &err) == VT_OK, "%s", err.msg);
+    ck_assert_msg(vt_test_open(&b->model, vt_shared(VT_GOLDEN_MODEL), NULL, &err) == VT_OK, "%s", err.msg);
     b->info = vt_model_get_info(b->model);
     ck_assert_uint_eq(b->info->classes, CLASSES);
     vt_st_file *file = vt_golden_main_file(picture);

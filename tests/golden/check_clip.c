@@ -42,7 +42,7 @@ static void open_bench(bench *b, const char *folder)
     memset(b, 0, sizeof *b);
     b->folder = folder;
     b->group.name = "clip";
-    ck_assert_msg(vt_model_open(&b->model, vt_shared(in(folder, "")), NULL, &err) == VT_OK, "%s", err.msg);
+    ck_assert_msg(vt_test_open(&b->model, vt_shared(in(folder, "")), NULL, &err) == VT_OK, "%s", err.msg);
     ck_assert(vt_model_get_info(b->model)->has_texts && vt_model_get_info(b->model)->classes == 0);
     b->expected = vt_golden_open(in(folder, "expected.safetensors"));
     ck_assert_int_eq(vt_arena_open(&b->arena, (size_t)64 << 20, NULL), VT_OK);

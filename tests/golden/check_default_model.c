@@ -92,7 +92,7 @@ START_TEST(from_the_reference_input)
     vt_error err = {0};
     SKIP_UNLESS(EXPECTED);
     vt_st_file *file = vt_golden_open(EXPECTED);
-    ck_assert_msg(vt_model_open(&model, NULL, NULL, &err) == VT_OK, "%s", err.msg);
+    ck_assert_msg(vt_test_open(&model, NULL, NULL, &err) == VT_OK, "%s", err.msg);
     const vt_preprocess *rule = &vt_model_get_info(model)->preprocess;
     ck_assert_int_eq(vt_arena_open(&arena, (size_t)64 << 20, NULL), VT_OK);
     snprintf(name, sizeof name, "%s.rgb8", picture);
@@ -124,7 +124,7 @@ START_TEST(from_the_picture)
     vt_st_file *file = vt_golden_open(EXPECTED);
     uint8_t *bytes = vt_test_read(vt_shared(pictures[_i].path), &size);
     ck_assert_msg(bytes != NULL, "%s", pictures[_i].path);
-    ck_assert_msg(vt_model_open(&model, NULL, NULL, &err) == VT_OK, "%s", err.msg);
+    ck_assert_msg(vt_test_open(&model, NULL, NULL, &err) == VT_OK, "%s", err.msg);
     ck_assert_int_eq(vt_arena_open(&arena, (size_t)256 << 20, NULL), VT_OK);
     const vt_result *result = run(model, arena, NULL, bytes, size);
     ck_assert_int_eq(result->predictions[0].index, pictures[_i].top);

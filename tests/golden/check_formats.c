@@ -81,7 +81,7 @@ static void open_bench(bench *b, int k)
     b->forward.name = "forward";
     b->gradients.name = "gradients";
     b->preprocess.name = "preprocessing";
-    ck_assert_msg(vt_model_open(&b->model, vt_shared(vt_test_in_folder(k, "")), NULL, &err) == VT_OK, "%s: %s",
+    ck_assert_msg(vt_test_open(&b->model, vt_shared(vt_test_in_folder(k, "")), NULL, &err) == VT_OK, "%s: %s",
                   b->folder, err.msg);
     b->expected = vt_golden_open(vt_test_in_folder(k, "expected.safetensors"));
     b->input = vt_golden_floats(b->expected, "input", &count);

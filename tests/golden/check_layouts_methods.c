@@ -24,7 +24,7 @@ static void open_bench(bench *b, int k)
     vt_error err = {0};
     memset(b, 0, sizeof *b);
     b->folder = vt_test_folder(k);
-    ck_assert_msg(vt_model_open(&b->model, vt_shared(vt_test_in_folder(k, "")), NULL, &err) == VT_OK, "%s: %s",
+    ck_assert_msg(vt_test_open(&b->model, vt_shared(vt_test_in_folder(k, "")), NULL, &err) == VT_OK, "%s: %s",
                   b->folder, err.msg);
     b->info = vt_model_get_info(b->model);
     b->picture = vt_test_read(vt_shared(vt_test_in_folder(k, "image.png")), &b->picture_size);

@@ -33,7 +33,7 @@ static const vt_result *explain(const char *name, const vt_pair *pairs, size_t c
     picture = vt_test_read(vt_shared(path), &size);
     ck_assert_msg(picture != NULL, "%s cannot be read", path);
     vt_set_blas_threads(1);
-    ck_assert_msg(vt_model_open(&model, vt_shared(MODEL), NULL, &err) == VT_OK, "%s", err.msg);
+    ck_assert_msg(vt_test_open(&model, vt_shared(MODEL), NULL, &err) == VT_OK, "%s", err.msg);
     ck_assert_msg(vt_request_open(&request, model, NULL, pairs, count, 0, &err) == VT_OK, "%s", err.msg);
     ck_assert_int_eq(vt_arena_open(&arena, vt_request_bytes(request, 4000000), NULL), VT_OK);
     ck_assert_msg(vt_run(request, picture, size, arena, NULL, &result, &err) == VT_OK, "%s", err.msg);

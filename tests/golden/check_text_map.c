@@ -47,7 +47,7 @@ static void open_bench(bench *b, const char *folder, const char *group)
     memset(b, 0, sizeof *b);
     b->group.name = group;
     snprintf(path, sizeof path, "models/formats/%s", folder);
-    ck_assert_msg(vt_model_open(&b->model, vt_shared(path), NULL, &err) == VT_OK, "%s", err.msg);
+    ck_assert_msg(vt_test_open(&b->model, vt_shared(path), NULL, &err) == VT_OK, "%s", err.msg);
     b->file = vt_golden_open(CONCEPTS "clip.safetensors");
     snprintf(path, sizeof path, "%s.input", folder);
     b->input = vt_golden_floats(b->file, path, &n);

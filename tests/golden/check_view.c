@@ -37,7 +37,7 @@ START_TEST(logits_of_the_library)
     snprintf(path, sizeof path, "models/formats/%s", folder);
     const vt_status status =
         ways[way].opened ? vt_model_open_sized(&model, vt_shared(path), NULL, ways[way].opened, ways[way].opened, &err)
-                         : vt_model_open(&model, vt_shared(path), NULL, &err);
+                         : vt_test_open(&model, vt_shared(path), NULL, &err);
     ck_assert_msg(status == VT_OK, "%s", err.msg);
     ck_assert_uint_eq(count, 3 * 32 * 32);
 

@@ -82,7 +82,7 @@ START_TEST(linear)
     float *x = floats(T * I, 1), *w = floats(T * O, 2), *weight = floats(O * I, 3), *bias = floats(O, 4);
     float *dx = floats(T * I, 5);
     const linear_setting s = {weight, bias, T, I, O};
-    vt_linear_backward(dx, w, weight, T, I, O);
+    vt_linear_backward(VT_BACKEND_OPENBLAS, dx, w, weight, T, I, O);
     compare("linear", dx, linear_loss, x, T * I, w, T * O, &s);
     free(x), free(w), free(weight), free(bias), free(dx);
 }
@@ -281,8 +281,8 @@ START_TEST(attention)
     float *scores = floats(H * T * T, 8);
     const attention_setting s = {qkv, T, D, H};
     memset(w + rows * D, 0, (T - rows) * D * sizeof *w);
-    vt_attention_forward(out, attn, qkv, T, D, H);
-    vt_attention_backward(dqkv, dattn, dscore, w, attn, qkv, T, D, H, rows);
+    vt_attention_forward(VT_BACKEND_OPENBLAS, out, attn, qkv, T, D, H, T);
+    vt_attention_backward(VT_BACKEND_OPENBLAS, dqkv, dattn, dscore, w, attn, qkv, T, D, H, rows);
     double *x = doubles(qkv, T * 3 * D), *wide = calloc(H * T * T, sizeof *wide);
     ck_assert(wide);
     scores_of(wide, x, &s);
@@ -331,7 +331,7 @@ START_TEST(patch_embed)
     float *dimage = floats(P * K, 5), *patches = floats(P * K, 6);
     patch_setting s = sizes;
     s.weight = weight, s.bias = bias;
-    vt_patch_embed_backward(dimage, patches, w, weight, s.channels, s.gh, s.gw, s.ph, s.pw, D);
+    vt_patch_embed_backward(VT_BACKEND_OPENBLAS, dimage, patches, w, weight, s.channels, s.gh, s.gw, s.ph, s.pw, D);
     compare("patch_embed", dimage, patch_loss, image, P * K, w, P * D, &s);
     free(image), free(w), free(weight), free(bias), free(dimage), free(patches);
 }

@@ -25,6 +25,8 @@ void vt_gradient_net_open(vt_gradient_net *net, const vt_test_tiny_options *opt,
     vt_test_tensors_free(&list);
     char *config = vt_test_tiny_config(opt);
     vt_status st = vt_model_open_memory(&net->model, net->bytes, size, config, NULL, "tiny", &err);
+    if (st == VT_OK)
+        st = vt_test_backend(net->model, &err);
     ck_assert_msg(st == VT_OK, "%s", err.msg);
     free(config);
     vt_test_tiny_complete(net->model, opt, net->bytes, size);

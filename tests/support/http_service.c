@@ -65,7 +65,7 @@ vts_model_set *vt_served_models(size_t count)
     ck_assert_ptr_nonnull(set);
     for (; set->count < count; set->count++) {
         snprintf(id, sizeof id, "copy%zu", set->count);
-        ck_assert_msg(vt_model_open(&set->models[set->count], NULL, set->count ? id : NULL, &err) == VT_OK, "%s",
+        ck_assert_msg(vt_test_open(&set->models[set->count], NULL, set->count ? id : NULL, &err) == VT_OK, "%s",
                       err.msg);
     }
     ck_assert_int_eq(vts_routes_describe(set, &err), VT_OK);

@@ -96,3 +96,20 @@ double vt_test_max_diff(const float *a, const float *b, size_t n, int skip_nan)
     }
     return worst;
 }
+
+bool vt_test_packed(void)
+{
+    const char *wanted = getenv("VT_TEST_BACKEND");
+    return !wanted || strcmp(wanted, "openblas") != 0;
+}
+
+vt_status vt_test_backend(vt_model *model, vt_error *err)
+{
+    return vt_test_packed() ? vt_model_pack(model, err) : VT_OK;
+}
+
+vt_status vt_test_open(vt_model **out, const char *path, const char *id, vt_error *err)
+{
+    const vt_status status = vt_model_open(out, path, id, err);
+    return status == VT_OK ? vt_test_backend(*out, err) : status;
+}

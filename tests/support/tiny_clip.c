@@ -300,7 +300,7 @@ vt_model *vt_tiny_clip_open(bool open_clip)
     vt_model *model = NULL;
     vt_error err = {0};
     vt_tiny_clip_folder(folder, open_clip, NULL);
-    const vt_status status = vt_model_open(&model, folder, "tiny_clip", &err);
+    const vt_status status = vt_test_open(&model, folder, "tiny_clip", &err);
     vt_tiny_clip_remove(folder);
     ck_assert_msg(status == VT_OK, "%s", err.msg);
     return model;

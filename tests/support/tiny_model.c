@@ -346,7 +346,7 @@ vt_model *vt_test_tiny_open(const vt_test_tiny_options *opt, uint8_t **bytes)
     char *config = vt_test_tiny_config(opt);
     *bytes = vt_test_tiny_model(opt, &size);
     const vt_status status = vt_model_open_memory(&model, *bytes, size, config, NULL, "tiny", &err);
-    if (status != VT_OK)
+    if (status != VT_OK || vt_test_backend(model, &err) != VT_OK)
         ck_abort_msg("the tiny model was refused: %s", err.msg);
     free(config);
     vt_test_tiny_complete(model, opt, *bytes, size);

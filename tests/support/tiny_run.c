@@ -39,8 +39,9 @@ void vt_tiny_open(vt_tiny_run *run, const vt_test_tiny_options *options, int tar
     run->bytes = vt_test_tensors_write(&list, 0, &size);
     vt_test_tensors_free(&list);
     char *config = o->stem ? vt_test_hybrid_config(o, o->stem) : vt_test_tiny_config(o);
-    ck_assert_msg(vt_model_open_memory(&run->model, run->bytes, size, config, NULL, "tiny", &err) == VT_OK, "%s",
-                  err.msg);
+    ck_assert_msg(vt_model_open_memory(&run->model, run->bytes, size, config, NULL, "tiny", &err) == VT_OK &&
+                      vt_test_backend(run->model, &err) == VT_OK,
+                  "%s", err.msg);
     free(config);
     vt_test_tiny_complete(run->model, o, run->bytes, size);
     run->info = vt_model_get_info(run->model);

@@ -39,7 +39,7 @@ void vt_bench_open(vt_bench *b, const char *picture, bool golden_input)
     vt_set_blas_threads(1); /* as the programs do: some kernels give other bits with more */
     b->picture = picture;
     b->backward_of = -1;
-    ck_assert_msg(vt_model_open(&b->model, vt_shared(VT_GOLDEN_MODEL), NULL, &err) == VT_OK, "%s", err.msg);
+    ck_assert_msg(vt_test_open(&b->model, vt_shared(VT_GOLDEN_MODEL), NULL, &err) == VT_OK, "%s", err.msg);
     b->info = vt_model_get_info(b->model);
     ck_assert_int_eq(vt_arena_open(&b->arena, (size_t)1 << 30, NULL), VT_OK);
     ck_assert_int_eq(vt_arena_open(&b->run_arena, (size_t)1 << 30, NULL), VT_OK);

@@ -39,7 +39,7 @@ START_TEST(forward_equals_double)
     for (size_t i = 0; i < T * D; i++)
         out[i] = NAN;
     const float attn_beyond = attn[H * T * T], out_beyond = out[T * D];
-    vt_attention_forward(out, attn, qkv, T, D, H);
+    vt_attention_forward(VT_BACKEND_OPENBLAS, out, attn, qkv, T, D, H, T);
     ck_assert(attn[H * T * T] == attn_beyond && out[T * D] == out_beyond);
     for (size_t h = 0; h < H; h++)
         for (size_t i = 0; i < T; i++) {
@@ -82,12 +82,12 @@ static void backward(size_t T, size_t D, size_t H, size_t rows, bool alias)
     double *truth = calloc(T * 3 * D, sizeof *truth);
     ck_assert(truth_da && truth_ds && truth);
     memset(dout + rows * D, 0, (T - rows) * D * sizeof *dout);
-    vt_attention_forward(out, attn, qkv, T, D, H);
+    vt_attention_forward(VT_BACKEND_OPENBLAS, out, attn, qkv, T, D, H, T);
     for (size_t i = 0; i < H * T * T; i++)
         da[i] = own_ds[i] = NAN;
     for (size_t i = 0; i < T * 3 * D; i++)
         dqkv[i] = NAN;
-    vt_attention_backward(dqkv, da, ds, dout, attn, qkv, T, D, H, rows);
+    vt_attention_backward(VT_BACKEND_OPENBLAS, dqkv, da, ds, dout, attn, qkv, T, D, H, rows);
 
     for (size_t h = 0; h < H; h++) {
         const float *a = attn + h * T * T;
@@ -144,9 +144,9 @@ START_TEST(fewer_rows_give_the_same)
     float qkv[T * 3 * D], attn[H * T * T], out[T * D], dout[T * D] = {0};
     float full[T * 3 * D], part[T * 3 * D], da[H * T * T], ds[H * T * T];
     vt_test_fill(qkv, T * 3 * D, 1), vt_test_fill(dout, D, 2); /* row 0 only */
-    vt_attention_forward(out, attn, qkv, T, D, H);
-    vt_attention_backward(full, da, ds, dout, attn, qkv, T, D, H, T);
-    vt_attention_backward(part, da, ds, dout, attn, qkv, T, D, H, 1);
+    vt_attention_forward(VT_BACKEND_OPENBLAS, out, attn, qkv, T, D, H, T);
+    vt_attention_backward(VT_BACKEND_OPENBLAS, full, da, ds, dout, attn, qkv, T, D, H, T);
+    vt_attention_backward(VT_BACKEND_OPENBLAS, part, da, ds, dout, attn, qkv, T, D, H, 1);
     ck_assert(vt_test_max_diff(part, full, T * 3 * D, 0) <= 1e-7);
 }
 END_TEST

@@ -58,7 +58,7 @@ START_TEST(backward_equals_double)
     for (size_t i = 0; i < T * I; i++)
         dx[i] = NAN; /* set, not added to */
     const float beyond = dx[T * I];
-    vt_linear_backward(dx, dout, w, T, I, O);
+    vt_linear_backward(VT_BACKEND_OPENBLAS, dx, dout, w, T, I, O);
     ck_assert(dx[T * I] == beyond);
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < I; i++) {

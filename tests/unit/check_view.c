@@ -51,6 +51,7 @@ static vt_model *open_resampled(const vt_test_tiny_options *opt, size_t gh, size
     char *config = vt_test_tiny_config(&other);
     *bytes = vt_test_tensors_write(&list, 0, &size);
     ck_assert_msg(vt_model_open_memory(&model, *bytes, size, config, NULL, "tiny", &err) == VT_OK, "%s", err.msg);
+    ck_assert_msg(vt_test_backend(model, &err) == VT_OK, "%s", err.msg);
     free(config);
     vt_test_tensors_free(&list);
     return model;

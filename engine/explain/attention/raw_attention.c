@@ -69,7 +69,7 @@ const vt_explainer vt_explainer_raw_attention = {
     .notes =
         "Not class-specific. Attention is not a share of the score; tokens of high norm can draw it without evidence.",
     .family = VT_FAMILY_ATTENTION,
-    .needs = VT_NEEDS_ATTN,
+    .needs = VT_NEEDS_ATTN | VT_NEEDS_LAST_ROWS,
     .params = params,
     .params_count = VT_COUNT(params),
     .params_size = sizeof(raw_attention_params),

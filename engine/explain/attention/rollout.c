@@ -94,7 +94,9 @@ static vt_status settle(const vt_model_info *info, void *raw, const bool *given,
 static uint32_t needs_of(const void *raw)
 {
     const rollout_params *p = raw;
-    return vt_needs_fused((vt_fusion)p->head_fusion);
+    const bool whole =
+        p->discard_ratio > 0.0 || p->compat; /* the last block's matrix is ranked, or summed by columns */
+    return vt_needs_fused((vt_fusion)p->head_fusion) | (whole ? VT_NEEDS_LAST_ROWS : 0);
 }
 
 static vt_status note_empty(const rollout_params *p, vt_output *out, vt_error *err)
@@ -148,7 +150,7 @@ const vt_explainer vt_explainer_rollout = {
     .source = "Abnar and Zuidema 2020 (arXiv 2005.00928); compat: jacobgil/vit-explain",
     .notes = "Not class-specific: it shows where information could come from, not what speaks for a class.",
     .family = VT_FAMILY_ATTENTION,
-    .needs = VT_NEEDS_ATTN_MEAN | VT_NEEDS_ATTN_MAX | VT_NEEDS_ATTN_MIN,
+    .needs = VT_NEEDS_ATTN_MEAN | VT_NEEDS_ATTN_MAX | VT_NEEDS_ATTN_MIN | VT_NEEDS_LAST_ROWS,
     .needs_of = needs_of,
     .params = params,
     .params_count = VT_COUNT(params),

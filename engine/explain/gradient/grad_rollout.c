@@ -45,7 +45,8 @@ static const vt_param params[] = {
 static uint32_t needs_of(const void *raw)
 {
     const grad_rollout_params *p = raw;
-    return VT_NEEDS_ATTN | (p->compat ? VT_NEEDS_SCORE_GRAD : VT_NEEDS_ATTN_GRAD);
+    /* vit_explain pairs the last block's attention with the first block's gradients, which have all rows */
+    return VT_NEEDS_ATTN | (p->compat ? VT_NEEDS_SCORE_GRAD | VT_NEEDS_LAST_ROWS : VT_NEEDS_ATTN_GRAD);
 }
 
 static vt_status settle(const vt_model_info *info, void *raw, const bool *given, vt_error *err)
@@ -111,7 +112,7 @@ const vt_explainer vt_explainer_grad_rollout = {
     .summary = "Attention rollout of what raises the score of one class: each attention is weighted by its gradient.",
     .source = "Gildenblat 2020, Exploring Explainability for Vision Transformers; compat: jacobgil/vit-explain",
     .family = VT_FAMILY_GRADIENT,
-    .needs = VT_NEEDS_ATTN | VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD,
+    .needs = VT_NEEDS_ATTN | VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_LAST_ROWS,
     .yields = VT_YIELDS_CLASS_SPECIFIC,
     .needs_of = needs_of,
     .params = params,
