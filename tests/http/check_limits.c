@@ -233,7 +233,8 @@ START_TEST(stages_that_take_turns)
     vts_model_set_drop(set);
 
     /* the same over HTTP, where a slow reader hears less, but never of more than was done */
-    snprintf(target, sizeof target, "/explain?method=grad_rollout,integrated_gradients,smoothgrad&class=0,1,2&steps=8");
+    snprintf(target, sizeof target,
+             "/explain?method=grad_rollout,integrated_gradients,smoothgrad&class=0,1,2&steps=8&samples=4");
     const int fd = vt_served_stream(target);
     vt_http_reply reply = vt_http_read(fd, false);
     close(fd);
