@@ -21,6 +21,8 @@ static void restart_for_blas(const char *name)
 int vt_test_main(const char *name, TCase *tc)
 {
     restart_for_blas(name);
+    if (!vt_test_packed() && setenv("VITRAL_BACKEND", "openblas", 1) != 0) /* the services that a test starts, too */
+        return 1;
     vt_set_blas_threads(1);
     Suite *s = suite_create(name);
     suite_add_tcase(s, tc);
