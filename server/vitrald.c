@@ -115,7 +115,7 @@ static vt_status open_models(vts_model_set **out, vt_error *err)
         if (st == VT_OK)
             set->count++;
     }
-    for (size_t k = 0; k < set->count && st == VT_OK; k++)
+    for (size_t k = 0; st == VT_OK && k < set->count; k++)
         st = vts_settings_backend(set->models[k], settings.backend, settings.blas_threads, err);
     if (st == VT_OK)
         st = check_names(set, err);
