@@ -101,8 +101,9 @@ static vt_status name_model(vt_status st, const char *value, vt_error *err)
     return st;
 }
 
-/* All that --model names, or the embedded one, with the documents that describe them; one reference. */
-static vt_status open_models(vts_model_set **out, vt_error *err)
+/* All that --model names, or the embedded one, with the documents that describe them; one reference. running: the set that
+ * it will replace, or NULL. */
+static vt_status open_models(vts_model_set **out, const vts_model_set *running, vt_error *err)
 {
     vts_model_set *set = vts_model_set_new(settings.models_count ? settings.models_count : 1);
     vt_status st = set ? VT_OK : vt_error_set(err, VT_E_NOMEM, "", "no memory for the models");
@@ -115,6 +116,8 @@ static vt_status open_models(vts_model_set **out, vt_error *err)
         if (st == VT_OK)
             set->count++;
     }
+    if (st == VT_OK)
+        vts_model_set_share(set, running);
     for (size_t k = 0; st == VT_OK && k < set->count; k++)
         st = vts_settings_backend(set->models[k], settings.backend, settings.blas_threads, err);
     if (st == VT_OK)
@@ -213,10 +216,11 @@ static vt_status open_pool(const vts_model_set *set, vt_error *err)
  * done after it. Answers of the old models stay in the cache under keys that nobody asks for any more. */
 static void reload_models(void)
 {
-    vts_model_set *set = NULL;
+    vts_model_set *set = NULL, *running = vts_models_hold(service.models);
     vt_error err = {0};
     size_t arena_bytes = 0;
-    vt_status st = open_models(&set, &err);
+    vt_status st = open_models(&set, running, &err);
+    vts_model_set_drop(running);
     if (st == VT_OK)
         st = measure_arena(set, &arena_bytes, &err);
     if (st != VT_OK) {
@@ -275,7 +279,7 @@ static vt_status start(vts_daemon **daemon, vt_error *err)
     if (st == VT_OK)
         st = vts_access_open(&service.access, settings.token_file, settings.cors_origins, err);
     if (st == VT_OK)
-        st = open_models(&set, err);
+        st = open_models(&set, NULL, err);
     if (st == VT_OK) {
         log_models(set);
         service.models = vts_models_open(set);

@@ -12,7 +12,6 @@
 #include "engine/model/foreign.h"
 #include "engine/model/labels.h"
 #include "engine/model/opened.h"
-#include "engine/model/pack.h"
 #include "engine/model/shards.h"
 #include "engine/model/text_file.h"
 #include "engine/model/tokenizer.h"
@@ -84,7 +83,8 @@ static void take_fingerprint(vt_model *model, const texts *from, bool in_memory)
     hash_text(&hash, from->labels);
     if (model->tokenizer)
         vt_sha256_update(&hash, model->tokenizer_digest, sizeof model->tokenizer_digest);
-    vt_sha256_final(&hash, model->info.fingerprint);
+    vt_sha256_final(&hash, model->files_digest);
+    memcpy(model->info.fingerprint, model->files_digest, sizeof model->info.fingerprint);
 }
 
 static const char *activation_name(vt_activation activation)
@@ -211,12 +211,15 @@ static vt_status take_tokenizer(vt_model *model, const char *folder, vt_error *e
 static vt_status start(vt_model **out, const char *id, vt_error *err)
 {
     vt_model *model = calloc(1, sizeof *model);
-    if (model && (model->id = strdup(id))) {
-        *out = model;
-        return VT_OK;
+    if (!model || !(model->id = strdup(id)) || !(model->holders = malloc(sizeof *model->holders))) {
+        if (model)
+            free(model->id);
+        free(model);
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for a model");
     }
-    free(model);
-    return vt_error_set(err, VT_E_NOMEM, "", "no memory for a model");
+    atomic_init(model->holders, 1);
+    *out = model;
+    return VT_OK;
 }
 
 /* status of the opening so far; hands the model out or takes it apart. */
@@ -391,7 +394,7 @@ vt_status vt_model_open_sized(vt_model **out, const char *path, const char *id, 
     return finish(out, model, vt_model_resize(model, image_h, image_w, err));
 }
 
-void vt_model_close(vt_model *model)
+void vt_model_close(vt_model *model) /* recurses once: an owner has no owner */
 {
     if (!model)
         return;
@@ -400,14 +403,14 @@ void vt_model_close(vt_model *model)
         free(model);
         return;
     }
+    if (atomic_fetch_sub(model->holders, 1) > 1) /* the last that shares its weights closes it */
+        return;
     free(model->patch_pos);
-    vt_text_weights_close(model->text);
-    vt_bpe_close(model->tokenizer);
-    vt_packed_close((vt_packed *)(uintptr_t)model->checkpoint.weights.packed);
-    vt_checkpoint_free(&model->checkpoint);
-    vt_shards_close(model->shards);
-    vt_labels_free(&model->labels);
-    vt_warnings_free(&model->warnings);
+    if (model->owner)
+        vt_model_close(model->owner);
+    else
+        vt_model_release(model);
+    free(model->holders);
     free(model->id);
     free(model);
 }

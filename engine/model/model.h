@@ -39,7 +39,6 @@ typedef struct vt_packed {
     const float *patch_w;
     vt_packed_block *blocks; /* (L) */
     float *values;           /* all of them, 64-byte aligned */
-    size_t floats;
 } vt_packed;
 
 typedef struct vt_weights {

@@ -10,24 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Hands out panels. The first round, without a base, only counts. */
+/* Hands out panels of one block, which has room for all of them. */
 typedef struct store {
-    float *base;
-    size_t used;
+    float *next;
 } store;
 
 static float *take(store *s, size_t inputs, size_t outputs)
 {
-    float *at = s->base ? s->base + s->used : NULL;
-    s->used += vt_packed_floats(inputs, outputs);
+    float *at = s->next;
+    s->next += vt_packed_floats(inputs, outputs);
     return at;
 }
 
 static const float *put(store *s, const float *w, size_t inputs, size_t outputs)
 {
     float *at = take(s, inputs, outputs);
-    if (at)
-        vt_pack(at, w, inputs, outputs);
+    vt_pack(at, w, inputs, outputs);
     return at;
 }
 
@@ -37,8 +35,6 @@ static const float *put_qkv(store *s, const float *const w[3], size_t D)
     if (w[1] == w[0] + D * D && w[2] == w[1] + D * D)
         return put(s, w[0], D, 3 * D);
     float *at = take(s, D, 3 * D);
-    if (!at)
-        return NULL;
     memset(at, 0, vt_packed_floats(D, 3 * D) * sizeof *at);
     for (size_t k = 0; k < 3; k++)
         vt_pack_at(at, w[k], D, D, k * D);
@@ -60,24 +56,28 @@ static void put_all(store *s, vt_packed *p, const vt_weights *weights, const vt_
     }
 }
 
+/* What put_all takes. */
+static size_t all_floats(const vt_weights *weights, const vt_model_info *info, size_t patch_values)
+{
+    const size_t D = info->width, M = info->mlp_width;
+    size_t floats = vt_packed_floats(patch_values, D);
+    for (size_t l = 0; l < info->layers; l++)
+        floats += vt_packed_floats(D, 3 * D) + vt_packed_floats(D, D) +
+                  (weights->blocks[l].gate_w ? 2 : 1) * vt_packed_floats(D, M) + vt_packed_floats(M, D);
+    return floats;
+}
+
 vt_status vt_packed_open(vt_packed **out, const vt_weights *weights, const vt_model_info *info, size_t patch_values,
                          vt_error *err)
 {
-    store s = {NULL, 0};
+    const size_t bytes = all_floats(weights, info, patch_values) * sizeof(float);
     vt_packed *p = calloc(1, sizeof *p);
     void *values = NULL;
-    if (!p || !(p->blocks = calloc(info->layers, sizeof *p->blocks))) {
+    if (!p || !(p->blocks = calloc(info->layers, sizeof *p->blocks)) || posix_memalign(&values, 64, bytes) != 0) {
         vt_packed_close(p);
-        return vt_error_set(err, VT_E_NOMEM, "", "no memory to pack %zu blocks", info->layers);
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for %zu bytes of packed weights", bytes);
     }
-    put_all(&s, p, weights, info, patch_values);
-    p->floats = s.used;
-    if (posix_memalign(&values, 64, s.used * sizeof *p->values) != 0) {
-        vt_packed_close(p);
-        return vt_error_set(err, VT_E_NOMEM, "", "no memory for %zu bytes of packed weights",
-                            s.used * sizeof *p->values);
-    }
-    s = (store){values, 0};
+    store s = {values};
     p->values = values;
     put_all(&s, p, weights, info, patch_values);
     *out = p;
@@ -98,18 +98,34 @@ bool vt_model_can_pack(void)
     return vt_tile_best() != VT_TILE_PLAIN; /* OpenBLAS is faster than the plain kernel */
 }
 
+/* Inputs of the patch embedding. */
+static size_t patch_values(const vt_model *model)
+{
+    const vt_stem *stem = model->checkpoint.weights.stem;
+    const size_t stride = stem ? stem->stride : 1, channels = stem ? stem->channels : 3;
+    return channels * (model->info.patch_h / stride) * (model->info.patch_w / stride);
+}
+
+size_t vt_model_packed_bytes(const vt_model *model)
+{
+    return all_floats(&model->checkpoint.weights, &model->info, patch_values(model)) * sizeof(float);
+}
+
 vt_status vt_model_pack(vt_model *model, vt_error *err)
 {
     vt_weights *w = &model->checkpoint.weights;
-    const vt_model_info *info = &model->info;
     if (model->base)
         return vt_error_set(err, VT_E_INTERNAL, "", "a view shares the weights of its model");
     if (w->packed)
         return VT_OK;
-    const size_t stride = w->stem ? w->stem->stride : 1, channels = w->stem ? w->stem->channels : 3;
-    const size_t values = channels * (info->patch_h / stride) * (info->patch_w / stride);
+    if (model->owner) {
+        const vt_status status = vt_model_pack(model->owner, err);
+        w->packed = model->owner->checkpoint.weights.packed;
+        model->info.backend = model->owner->info.backend;
+        return status;
+    }
     vt_packed *packed;
-    const vt_status st = vt_packed_open(&packed, w, info, values, err);
+    const vt_status st = vt_packed_open(&packed, w, &model->info, patch_values(model), err);
     if (st != VT_OK)
         return st;
     w->packed = packed;

@@ -13,6 +13,7 @@ void vt_model_inspect(const vt_model *model, vt_inspection *out)
     const vt_model_info *info = &model->info;
     const vt_checkpoint *c = &model->checkpoint;
     *out = (vt_inspection){.files = vt_shards_files(model->shards),
+                           .packed_bytes = vt_model_can_pack() ? vt_model_packed_bytes(model) : 0,
                            .position_h = c->positions.grid_h,
                            .position_w = c->positions.grid_w,
                            .position_rule = vt_pos_rule_names[c->positions.rule],

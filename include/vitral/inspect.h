@@ -21,7 +21,8 @@ typedef struct vt_inspection {
     size_t tensors[VT_TENSOR_USES];      /* how many of the file have each vt_tensor_use */
     uint64_t parameters[VT_TENSOR_USES]; /* numbers in them */
     uint64_t mapped_bytes;               /* of the weights that are used where they lie in the file */
-    uint64_t copied_bytes;         /* taken from the heap for weights: widened, joined, standardised or resampled */
+    uint64_t copied_bytes; /* taken from the heap for weights: widened, joined, standardised or resampled */
+    uint64_t packed_bytes; /* of a second copy for this CPU's kernels (vt_model_pack); 0: there are none for it */
     size_t position_h, position_w; /* grid of patches that the file has positions for */
     const char *position_rule;     /* how they come to another grid: "timm", "transformers", ... */
     const char *why_no_texts;      /* CLIP: why requests may not give texts; NULL: they may, or the model is no CLIP */

@@ -87,11 +87,18 @@ double vt_model_flops(const vt_model_info *info);
 
 const vt_model_info *vt_model_get_info(const vt_model *model);
 
-/* Lays the weights out for this CPU's own kernels: a copy of about the size of the file, made once, with which every product is
- * faster than by OpenBLAS and none depends on OpenBLAS's environment. Before the model is shared between threads; views that
- * are made later share it. can: whether this CPU has such kernels. VT_E_NOMEM. */
+/* When both were opened from the same files in the same state (their input sizes may differ): model gives back what it read
+ * and uses what `with` has, the packed copy too; false, and nothing is done, for other files. Either may be closed first.
+ * `model` must not be shared between threads yet; `with` may be in use. */
+bool vt_model_share(vt_model *model, vt_model *with);
+
+/* Lays the weights out for this CPU's own kernels: a copy of about the size of the file, made once, with which every product
+ * is faster than by OpenBLAS and none depends on OpenBLAS's environment. Before the model is shared between threads; views
+ * that are made later share it, and models that share weights have one copy. can: whether this CPU has such kernels; bytes:
+ * what the copy takes. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_model_pack(vt_model *model, vt_error *err);
 bool vt_model_can_pack(void);
+size_t vt_model_packed_bytes(const vt_model *model);
 
 /* Text of a class: its label, or the index as text where there are no labels. Lives as long as the model. */
 const char *vt_model_label(const vt_model *model, size_t index);

@@ -112,6 +112,8 @@ static void print_recognised(const vt_model *model, const vt_inspection *seen)
         fact("", "%.3f M for texts", (double)seen->parameters[VT_TENSOR_TEXT] / 1e6);
     fact("weights", "%.3f MB in %zu file%s: %.3f MB used in place, %.3f MB copied", (double)m->bytes / 1e6, seen->files,
          seen->files == 1 ? "" : "s", (double)seen->mapped_bytes / 1e6, (double)seen->copied_bytes / 1e6);
+    if (seen->packed_bytes)
+        fact("", "%.3f MB for a copy laid out for this processor (backend=auto)", (double)seen->packed_bytes / 1e6);
     fact("one forward", "%.4g GFLOP", seen->flops / 1e9);
 }
 

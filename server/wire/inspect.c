@@ -52,6 +52,7 @@ static void write_sizes(vts_writer *w, const vt_inspection *seen)
     write_count(w, "text_parameters", seen->parameters[VT_TENSOR_TEXT]);
     write_count(w, "mapped_bytes", seen->mapped_bytes);
     write_count(w, "copied_bytes", seen->copied_bytes);
+    write_count(w, "packed_bytes", seen->packed_bytes);
     vts_write_key_real(w, "flops", seen->flops);
 }
 

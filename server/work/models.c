@@ -43,6 +43,17 @@ void vts_model_set_drop(vts_model_set *set)
     free(set);
 }
 
+void vts_model_set_share(const vts_model_set *set, const vts_model_set *running)
+{
+    for (size_t k = 0; k < set->count; k++) {
+        bool shared = false;
+        for (size_t j = 0; running && j < running->count && !shared; j++)
+            shared = vt_model_share(set->models[k], running->models[j]);
+        for (size_t j = 0; j < k && !shared; j++)
+            shared = vt_model_share(set->models[k], set->models[j]);
+    }
+}
+
 const vt_model *vts_model_set_find(const vts_model_set *set, const char *id)
 {
     for (size_t k = 0; k < set->count; k++)

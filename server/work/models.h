@@ -28,6 +28,10 @@ vts_model_set *vts_model_set_new(size_t room);
 vts_model_set *vts_model_set_hold(vts_model_set *set);
 void vts_model_set_drop(vts_model_set *set); /* NULL is fine; closes the models with the last reference */
 
+/* Has the models of a set that is being made use what an earlier one of it read from the same files, or one of the set that
+ * is running (NULL: none is). */
+void vts_model_set_share(const vts_model_set *set, const vts_model_set *running);
+
 /* By id, or NULL; "" is the default. */
 const vt_model *vts_model_set_find(const vts_model_set *set, const char *id);
 

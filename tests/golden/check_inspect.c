@@ -1,6 +1,7 @@
 /* What `vitral inspect` states is what happens: operations counted from the tensors of each layout, parameters and bytes
  * from its files, and every request runs within the memory that is stated for it. */
 #include "engine/model/safetensors.h"
+#include "engine/model/stem.h"
 #include "tests/support/folders.h"
 #include "tests/support/suite.h"
 #include "vitral/inspect.h"
@@ -69,6 +70,21 @@ static bool is_made_anew(const char *name)
     return found;
 }
 
+static uint64_t in_panels(uint64_t inputs, uint64_t outputs)
+{
+    return inputs * ((outputs + 63) / 64 * 64);
+}
+
+/* Every linear layer before the head: patch embedding; q, k and v together, projection and MLP of each block. */
+static uint64_t count_packed(const vt_model_info *info)
+{
+    const uint64_t D = info->width, M = info->mlp_width;
+    const uint64_t stride = info->stem ? info->stem->stride : 1, channels = info->stem ? info->stem->channels : 3;
+    const uint64_t gates = info->activation == VT_SWIGLU ? 2 : 1;
+    return in_panels(channels * (info->patch_h / stride) * (info->patch_w / stride), D) +
+           info->layers * (in_panels(D, 3 * D) + in_panels(D, D) + gates * in_panels(D, M) + in_panels(M, D));
+}
+
 /* Bytes of a folder's header and data must add up: every tensor is of one use. */
 START_TEST(facts_of_every_layout)
 {
@@ -95,6 +111,7 @@ START_TEST(facts_of_every_layout)
         ck_assert_uint_gt(seen.mapped_bytes, bytes / 2);
     if (strcmp(info->id, "timm_vit_f16") == 0 || strcmp(info->id, "timm_vit_bf16") == 0)
         ck_assert(seen.mapped_bytes == 0 && seen.copied_bytes >= 4 * parameters[VT_TENSOR_IMAGE]);
+    ck_assert_uint_eq(seen.packed_bytes, vt_model_can_pack() ? 4 * count_packed(info) : 0);
     if (!info->has_stem)
         ck_assert_msg(fabs(seen.flops - count_flops(model)) < 1e-9 * seen.flops, "%s: %.0f stated, %.0f counted",
                       info->id, seen.flops, count_flops(model));

@@ -77,7 +77,13 @@ START_TEST(swaps_under_load)
     }
     while (atomic_load(&busy) > 0 || swaps < SWAPS) {
         const struct timespec pause = {0, 2000000};
-        vts_models_swap(vt_served.service.models, vt_served_models(1 + (size_t)(swaps++ % 2 == 0)));
+        vts_model_set *set = vt_served_models(1 + (size_t)(swaps % 2 == 0));
+        if (swaps++ % 3) { /* as a reload does; else the weights are its own */
+            vts_model_set *running = vts_models_hold(vt_served.service.models);
+            vts_model_set_share(set, running);
+            vts_model_set_drop(running);
+        }
+        vts_models_swap(vt_served.service.models, set);
         nanosleep(&pause, NULL);
     }
     for (int k = 0; k < CLIENTS; k++)

@@ -251,10 +251,23 @@ static int run_size(const shape *s, const char *name, const char *folder, size_t
     float *input = malloc(n * sizeof *input);
     vt_inspection seen;
     vt_model_inspect(model, &seen);
-    printf("%-8s %s at %zu: %.1f M parameters, %.1f GFLOP, %.0f MB of weights in place, %.1f MB copied, open %.2f s\n",
+    const double before = anonymous_bytes();
+    if (seen.packed_bytes && vt_model_pack(model, &err) != VT_OK) {
+        printf("%-8s FAILED %s\n", name, err.msg);
+        vt_model_close(model);
+        free(input);
+        return 0;
+    }
+    const double packed = anonymous_bytes() - before;
+    printf("%-8s %s at %zu: %.1f M parameters, %.1f GFLOP, %.0f MB of weights in place, %.1f MB copied, %.0f MB "
+           "packed, open %.2f s\n",
            name, s->architecture, size, (double)seen.parameters[VT_TENSOR_IMAGE] / 1e6, seen.flops / 1e9,
-           (double)seen.mapped_bytes / 1e6, (double)seen.copied_bytes / 1e6, seconds() - start);
+           (double)seen.mapped_bytes / 1e6, (double)seen.copied_bytes / 1e6, packed / 1e6, seconds() - start);
     int good = input != NULL;
+    if (packed > 1.01 * (double)seen.packed_bytes + 1e6) {
+        printf("%-8s FAILED %.0f MB of packed weights are stated\n", name, (double)seen.packed_bytes / 1e6);
+        good = 0;
+    }
     for (size_t i = 0; good && i < n; i++)
         input[i] = 0.6f * table[(i * 13) % TABLE];
     good = good && run_one(model, name, NULL, input) && run_one(model, name, vt_explainer_find("rollout"), input);
