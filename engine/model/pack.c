@@ -68,7 +68,7 @@ static size_t all_floats(const vt_weights *weights, const vt_model_info *info, s
 }
 
 vt_status vt_packed_open(vt_packed **out, const vt_weights *weights, const vt_model_info *info, size_t patch_values,
-                         vt_error *err)
+                         vt_tile tile, vt_error *err)
 {
     const size_t bytes = all_floats(weights, info, patch_values) * sizeof(float);
     vt_packed *p = calloc(1, sizeof *p);
@@ -78,6 +78,7 @@ vt_status vt_packed_open(vt_packed **out, const vt_weights *weights, const vt_mo
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for %zu bytes of packed weights", bytes);
     }
     store s = {values};
+    p->tile = tile;
     p->values = values;
     put_all(&s, p, weights, info, patch_values);
     *out = p;
@@ -111,26 +112,33 @@ size_t vt_model_packed_bytes(const vt_model *model)
     return all_floats(&model->checkpoint.weights, &model->info, patch_values(model)) * sizeof(float);
 }
 
-vt_status vt_model_pack(vt_model *model, vt_error *err)
+vt_status vt_model_pack_for(vt_model *model, vt_tile tile, vt_error *err)
 {
     vt_weights *w = &model->checkpoint.weights;
     if (model->base)
         return vt_error_set(err, VT_E_INTERNAL, "", "a view shares the weights of its model");
+    if (!vt_tile_runs(tile))
+        return vt_error_set(err, VT_E_UNSUPPORTED, "", "this CPU has no %s", vt_tile_name(tile));
     if (w->packed)
         return VT_OK;
     if (model->owner) {
-        const vt_status status = vt_model_pack(model->owner, err);
+        const vt_status status = vt_model_pack_for(model->owner, tile, err);
         w->packed = model->owner->checkpoint.weights.packed;
         model->info.backend = model->owner->info.backend;
         return status;
     }
     vt_packed *packed;
-    const vt_status st = vt_packed_open(&packed, w, &model->info, patch_values(model), err);
+    const vt_status st = vt_packed_open(&packed, w, &model->info, patch_values(model), tile, err);
     if (st != VT_OK)
         return st;
     w->packed = packed;
     for (size_t k = 0; k < vt_shards_files(model->shards); k++) /* from now on a backward alone reads them */
         vt_st_rest(vt_shards_file(model->shards, k));
-    model->info.backend = vt_backend_name(VT_BACKEND_PACKED);
+    model->info.backend = vt_backend_name(vt_backend_of(tile));
     return VT_OK;
+}
+
+vt_status vt_model_pack(vt_model *model, vt_error *err)
+{
+    return vt_model_pack_for(model, vt_tile_best(), err);
 }
