@@ -5,7 +5,8 @@
  * only, which the plan of a request has to hold for pictures of noise anyway.
  * Compression is chosen by measurement at 500 x 375: the default level takes 17 ms and more. Photographs (RGB): each
  * byte minus the mean of its neighbours, run lengths only: 4 ms, and smaller than level 1. Heat maps (RGBA) and grey
- * pictures repeat whole pixels, which level 2 without a filter finds.
+ * pictures repeat whole pixels, which level 2 without a filter finds. No run lengths at all would be up to 18 % faster and up
+ * to 3 % larger on photographs, but 71 KB instead of 1 where all is black; other filters and zlib's memory levels gain nothing.
  * setjmp stands in encode() only; what must survive a jump lives in the struct that it is given. Any thread. */
 #include "vitral/render.h"
 
