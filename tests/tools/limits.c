@@ -250,7 +250,7 @@ static void open_own(void)
     if (vt_model_can_pack()) { /* as vitrald does */
         if (vt_model_pack(own.model, &err) != VT_OK)
             give_up(model, err.msg);
-        packed_mb = (double)own.model->checkpoint.weights.packed->floats * sizeof(float) / 1048576.0;
+        packed_mb = (double)vt_model_packed_bytes(own.model) / 1048576.0;
     }
     if (vt_arena_open(&own.arena, (size_t)1 << 30, &err) != VT_OK ||
         vt_trace_open(&own.trace, own.model, VT_NEEDS_ATTN_MEAN, own.arena, &err) != VT_OK)
