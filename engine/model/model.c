@@ -404,6 +404,7 @@ void vt_model_close(vt_model *model)
     vt_text_weights_close(model->text);
     vt_bpe_close(model->tokenizer);
     vt_packed_close((vt_packed *)(uintptr_t)model->checkpoint.weights.packed);
+    vt_packed_close((vt_packed *)(uintptr_t)model->checkpoint.weights.packed_bf16);
     vt_checkpoint_free(&model->checkpoint);
     vt_shards_close(model->shards);
     vt_labels_free(&model->labels);
