@@ -18,9 +18,9 @@ const char *vt_backend_name(vt_backend backend)
     return backend == VT_BACKEND_PACKED ? packed[vt_tile_best()] : vt_gemm_backend();
 }
 
-/* AMD's processors do two values of bf16 in the time of one float; some of Intel's take four times as long for the
- * instruction (they have others, AMX, which a virtual machine may hide). No flag of the CPU tells which is which. The shortest of
- * several rounds counts: a neighbour only makes rounds longer. */
+/* No flag of a CPU tells. Measured on an Intel Xeon of model 207 in a virtual machine that hides AMX, the instruction takes
+ * four times as long as a multiply-add of as many floats, for twice the products. The shortest of several rounds counts: a
+ * neighbour only makes rounds longer. */
 bool vt_bf16_is_faster(void)
 {
     enum { T = 48, K = 64, N = VT_PANEL, REPEATS = 16, ROUNDS = 9 };

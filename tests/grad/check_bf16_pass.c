@@ -84,15 +84,33 @@ static void run(vt_trace *trace, uint32_t needs, size_t pictures, const float *i
     ck_assert_msg(vt_forward(trace, input, NULL, &err) == VT_OK, "%s", err.msg);
 }
 
-/* Not further apart than what rounding to 8 bits of mantissa makes of nets with two or three blocks, and not the same. */
-static void compare(const char *net_name, const char *what, const float *got, const float *want, size_t n)
+/* Not further apart than what rounding to 8 bits of mantissa makes of nets with two or three blocks: 2.9 % was the worst of
+ * these; a layer left out or read in another order is off by its whole size. And not the same. */
+static void compare(const char *net_name, const char *what, const float *got, const float *want, size_t n, double scale)
+{
+    const double diff = vt_test_max_diff(got, want, n, 0);
+    ck_assert_msg(diff <= 0.05 * scale, "%s: %s is off by %g of %g", net_name, what, diff, scale);
+    ck_assert_msg(diff > 1e-5 * scale, "%s: %s is off by %g of %g only", net_name, what, diff, scale);
+}
+
+static double largest_of(const float *x, size_t n)
 {
     double largest = 0.0;
     for (size_t i = 0; i < n; i++)
-        largest = fmax(largest, fabs((double)want[i]));
-    const double diff = vt_test_max_diff(got, want, n, 0);
-    ck_assert_msg(diff <= 0.03 * largest, "%s: %s is off by %g of %g", net_name, what, diff, largest);
-    ck_assert_msg(diff > 1e-5 * largest, "%s: %s is off by %g of %g only", net_name, what, diff, largest);
+        largest = fmax(largest, fabs((double)x[i]));
+    return largest;
+}
+
+/* A score that is off by e moves an attention a by a (1 - a) e, and scores are off by a part of their own size: the distance
+ * from the highest to the lowest of a row, which is the logarithm of their attentions' quotient. */
+static double scores_of(const float *attn, size_t n)
+{
+    double low = 1.0, high = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        low = fmin(low, (double)attn[i]);
+        high = fmax(high, (double)attn[i]);
+    }
+    return 0.25 * log(high / low);
 }
 
 START_TEST(near_the_float32_forward)
@@ -107,8 +125,10 @@ START_TEST(near_the_float32_forward)
     run(&half, VT_NEEDS_ATTN | VT_NEEDS_LAST_ROWS | VT_NEEDS_BF16, PICTURES, images);
     ck_assert_int_eq(half.backend, VT_BACKEND_BF16);
     ck_assert_int_ne(full.backend, VT_BACKEND_BF16);
-    compare(n->what, "logits", half.logits, full.logits, PICTURES * info->classes);
-    compare(n->what, "attention", half.attn, full.attn, info->layers * half.attn_step);
+    compare(n->what, "logits", half.logits, full.logits, PICTURES * info->classes,
+            largest_of(full.logits, PICTURES * info->classes));
+    compare(n->what, "attention", half.attn, full.attn, info->layers * half.attn_step,
+            scores_of(full.attn, info->layers * half.attn_step));
     close_net();
 }
 END_TEST
