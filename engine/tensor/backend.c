@@ -23,7 +23,7 @@ const char *vt_backend_name(vt_backend backend)
  * neighbour only makes rounds longer. */
 bool vt_bf16_is_faster(void)
 {
-    enum { T = 48, K = 64, N = VT_PANEL, REPEATS = 16, ROUNDS = 9 };
+    enum { T = 48, K = 64, N = VT_PANEL, REPEATS = 4, ROUNDS = 40 };
     float x[T * K], w[N * K], panel[K * VT_PANEL], out[T * N];
     uint16_t x_half[T * K], panel_half[K * VT_PANEL];
     int64_t best[2] = {INT64_MAX, INT64_MAX};

@@ -15,7 +15,7 @@ typedef enum vt_backend { VT_BACKEND_OPENBLAS, VT_BACKEND_PACKED, VT_BACKEND_BF1
 /* "openblas", "packed avx512": static text. */
 const char *vt_backend_name(vt_backend backend);
 
-/* Are products in bf16 faster than those in float32 on this CPU? Measured on the same product, for about a millisecond. */
+/* Are products in bf16 faster than those in float32 on this CPU? Measured on the same product, for about three milliseconds. */
 bool vt_bf16_is_faster(void);
 
 /* out (m, n) = scale * x (m, k) w (k, n), or with `more` added to what out holds. x_turned: x lies as (k, m). Rows of each

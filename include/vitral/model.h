@@ -97,8 +97,8 @@ bool vt_model_can_pack(void);
 /* A second packed copy, half as large, for forwards in bf16: 8 bits of mantissa in products, sums in float32. A forward in
  * float32 does not change by a bit. Before the model is shared between threads; views that are made later share it. can:
  * whether this CPU has instructions for it; without them it works too, far slower than float32, for tests. faster: whether
- * those instructions beat float32 here, measured once for a millisecond or two (there are processors where they do not);
- * ask once, at start. VT_E_NOMEM. */
+ * those instructions beat float32 here (there are processors where they do not), measured by each call, for about three
+ * milliseconds: ask once, at start. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_model_pack_bf16(vt_model *model, vt_error *err);
 bool vt_model_can_bf16(void);
 bool vt_model_bf16_is_faster(void);

@@ -1,4 +1,5 @@
 /* Traces in bf16 on tiny nets of every kind: near the float32 forward, one picture like several, and nothing else changed. */
+#include "engine/model/model.h"
 #include "engine/pass/trace.h"
 #include "tests/support/suite.h"
 #include "tests/support/tiny_model.h"
@@ -46,6 +47,8 @@ static const net nets[] = {
       .mlp = 7,
       .classes = 4}},
 };
+
+#define VIT_CONFIG "{\"model_type\": \"vit\", \"num_attention_heads\": 2, \"layer_norm_eps\": 1e-6, \"image_size\": 8}"
 
 enum { PICTURES = 3 };
 
@@ -164,6 +167,32 @@ START_TEST(a_float32_forward_does_not_change_by_a_bit)
 }
 END_TEST
 
+/* A file that keeps queries, keys and values apart is packed into the same layer of 3D outputs. */
+START_TEST(queries_keys_and_values_apart)
+{
+    const net n = {"appendix A", vt_test_tiny_default};
+    vt_trace together, apart;
+    float logits[8];
+    size_t size;
+    open_net(&n);
+    ck_assert_int_eq(vt_model_pack_bf16(model, NULL), VT_OK);
+    run(&together, VT_NEEDS_BF16, 1, images);
+    ck_assert_uint_le(info->classes, VT_COUNT(logits));
+    memcpy(logits, together.logits, info->classes * sizeof *logits);
+    vt_model_close(model);
+    free(bytes);
+
+    vt_error err = {0};
+    bytes = vt_test_tiny_vit(NULL, &size);
+    ck_assert_msg(vt_model_open_memory(&model, bytes, size, VIT_CONFIG, NULL, "vit", &err) == VT_OK, "%s", err.msg);
+    info = vt_model_get_info(model);
+    ck_assert_int_eq(vt_model_pack_bf16(model, NULL), VT_OK);
+    run(&apart, VT_NEEDS_BF16, 1, images);
+    ck_assert_msg(vt_test_max_diff(apart.logits, logits, info->classes, 0) == 0.0, "other logits");
+    close_net();
+}
+END_TEST
+
 START_TEST(refused_without_a_copy_and_backwards)
 {
     vt_trace trace;
@@ -188,5 +217,6 @@ VT_SUITE("bf16_pass", {
     tcase_add_loop_test(tc, near_the_float32_forward, 0, (int)VT_COUNT(nets));
     tcase_add_loop_test(tc, one_picture_like_several, 0, (int)VT_COUNT(nets));
     tcase_add_loop_test(tc, a_float32_forward_does_not_change_by_a_bit, 0, (int)VT_COUNT(nets));
+    tcase_add_test(tc, queries_keys_and_values_apart);
     tcase_add_test(tc, refused_without_a_copy_and_backwards);
 })

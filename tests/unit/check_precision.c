@@ -144,6 +144,7 @@ START_TEST(other_methods_are_refused_by_name)
         vt_request *rq = NULL;
         const vt_status st = vt_request_open(&rq, model, NULL, pairs, 2, 0, &err);
         vt_request_close(rq);
+        ck_assert_msg(!(x->needs & VT_NEEDS_BF16), "%s would turn the trace of all methods into bf16", x->name);
         if (x->needs & VT_TAKES_BF16) {
             ck_assert_msg(x->needs & VT_NEEDS_FORWARDS, "%s has no forwards to compute in bf16", x->name);
             ck_assert_msg(!(x->needs & (VT_NEEDS_BACKWARD | VT_NEEDS_RELPROP)), "%s goes backwards", x->name);
