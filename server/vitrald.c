@@ -120,6 +120,8 @@ static vt_status open_models(vts_model_set **out, const vts_model_set *running, 
         vts_model_set_share(set, running);
     for (size_t k = 0; st == VT_OK && k < set->count; k++)
         st = vts_settings_backend(set->models[k], settings.backend, settings.blas_threads, err);
+    for (size_t k = 0; st == VT_OK && settings.bf16 == VTS_BF16_ON && k < set->count; k++)
+        st = vt_model_pack_bf16(set->models[k], err);
     if (st == VT_OK)
         st = check_names(set, err);
     if (st == VT_OK)
@@ -137,9 +139,10 @@ static void log_models(const vts_model_set *set)
     for (size_t k = 0; k < set->count; k++) {
         const vt_model_info *info = vt_model_get_info(set->models[k]);
         const char *warning;
-        vts_log_note(&log_, "model", "%s: %s, input of %zux%zu pixels, %zu class%s, %llu bytes, products by %s",
+        vts_log_note(&log_, "model", "%s: %s, input of %zux%zu pixels, %zu class%s, %llu bytes, products by %s%s",
                      info->id, info->architecture, info->image_h, info->image_w, info->classes,
-                     info->classes == 1 ? "" : "es", (unsigned long long)info->bytes, info->backend);
+                     info->classes == 1 ? "" : "es", (unsigned long long)info->bytes, info->backend,
+                     info->bf16 ? ", bf16 on request" : "");
         for (size_t w = 0; (warning = vt_model_warning(set->models[k], w)) != NULL; w++)
             vts_log_note(&log_, "warning", "model %s: %s", info->id, warning);
     }

@@ -6,6 +6,7 @@
 #define VT_LAYERS_LAYERS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine/tensor/backend.h"
 
@@ -14,6 +15,9 @@ void vt_linear_forward(float *out, const float *x, const float *w, const float *
 /* The same by the kernels of product.h, with `add` (T, O), or NULL, on top; add may be out.   packed: vt_pack of w */
 void vt_linear_packed(vt_backend backend, float *out, const float *x, const float *packed, const float *b,
                       const float *add, size_t T, size_t I, size_t O);
+/* The same in bf16: x made by vt_bf16_round, packed by vt_pack_bf16. */
+void vt_linear_bf16(float *out, const uint16_t *x, const uint16_t *packed, const float *b, const float *add, size_t T,
+                    size_t I, size_t O);
 /* dx (T, I) = dout (T, O) w; set, not added to. */
 void vt_linear_backward(vt_backend backend, float *dx, const float *dout, const float *w, size_t T, size_t I, size_t O);
 /* The same, ADDED to dx: for an input that several layers read. */
@@ -29,6 +33,8 @@ void vt_qkv_forward_rows(float *out, const float *x, const float *const w[3], co
 /* What vt_qkv_forward_rows does, from the packed copy of [w_q; w_k; w_v]. */
 void vt_qkv_packed_rows(vt_backend backend, float *out, const float *x, const float *packed, const float *b, size_t T,
                         size_t D, size_t rows);
+void vt_qkv_bf16_rows(float *out, const uint16_t *x, const uint16_t *packed, const float *b, size_t T, size_t D,
+                      size_t rows);
 /* dx (T, D) = dout (T, 3D) [w_q; w_k; w_v]; set, not added to. */
 void vt_qkv_backward(vt_backend backend, float *dx, const float *dout, const float *const w[3], size_t T, size_t D);
 

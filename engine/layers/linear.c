@@ -7,6 +7,7 @@
 
 #include "engine/tensor/gemm.h"
 #include "engine/tensor/product.h"
+#include "engine/tensor/product_bf16.h"
 
 void vt_linear_forward(float *out, const float *x, const float *w, const float *b, size_t T, size_t I, size_t O)
 {
@@ -20,6 +21,12 @@ void vt_linear_packed(vt_backend backend, float *out, const float *x, const floa
                       const float *add, size_t T, size_t I, size_t O)
 {
     vt_product_packed(vt_backend_tile(backend), out, O, (vt_left){x, I, 1}, packed, b, add, T, O, I);
+}
+
+void vt_linear_bf16(float *out, const uint16_t *x, const uint16_t *packed, const float *b, const float *add, size_t T,
+                    size_t I, size_t O)
+{
+    vt_product_bf16_packed(vt_bf16_best(), out, O, x, packed, b, add, T, O, I);
 }
 
 void vt_linear_backward(vt_backend backend, float *dx, const float *dout, const float *w, size_t T, size_t I, size_t O)
@@ -72,6 +79,18 @@ void vt_qkv_packed_rows(vt_backend backend, float *out, const float *x, const fl
     }
     vt_product_packed(tile, out, 3 * D, left, packed, b, NULL, rows, D, D);
     vt_product_packed(tile, out + D, 3 * D, left, packed + D * D, b + D, NULL, T, 2 * D, D);
+}
+
+void vt_qkv_bf16_rows(float *out, const uint16_t *x, const uint16_t *packed, const float *b, size_t T, size_t D,
+                      size_t rows)
+{
+    const vt_bf16_tile tile = vt_bf16_best();
+    if (D % VT_PANEL) {
+        vt_product_bf16_packed(tile, out, 3 * D, x, packed, b, NULL, T, 3 * D, D);
+        return;
+    }
+    vt_product_bf16_packed(tile, out, 3 * D, x, packed, b, NULL, rows, D, D);
+    vt_product_bf16_packed(tile, out + D, 3 * D, x, packed + D * D, b + D, NULL, T, 2 * D, D);
 }
 
 void vt_qkv_backward(vt_backend backend, float *dx, const float *dout, const float *const w[3], size_t T, size_t D)

@@ -31,16 +31,16 @@ typedef struct vt_head_weights {
 
 typedef struct vt_stem vt_stem; /* the convolution net in front of a hybrid ViT: engine/model/stem.h */
 
-/* The linear layers laid out for engine/tensor/product.h. */
+/* The linear layers laid out for engine/tensor/product.h (float) or product_bf16.h (uint16_t). */
 typedef struct vt_packed_block {
-    const float *qkv, *proj, *gate, *fc1, *fc2; /* gate: NULL without one */
+    const void *qkv, *proj, *gate, *fc1, *fc2; /* gate: NULL without one */
 } vt_packed_block;
 
 typedef struct vt_packed {
-    vt_tile tile; /* the kernel that this model's products run on */
-    const float *patch_w;
+    vt_tile tile; /* the kernel of float32 that this model's products run on */
+    const void *patch_w;
     vt_packed_block *blocks; /* (L) */
-    float *values;           /* all of them, 64-byte aligned */
+    void *values;            /* all of them, 64-byte aligned */
 } vt_packed;
 
 typedef struct vt_weights {
@@ -59,8 +59,9 @@ typedef struct vt_weights {
     vt_norm_weights fc_norm;        /* on the pooled vector */
     const float *embed_w; /* CLIP: (F, D): the pooled vector goes through it and is divided by its norm; NULL = none */
     vt_head_weights head; /* w NULL = no head */
-    const vt_packed *packed;   /* NULL: OpenBLAS multiplies */
-    vt_head_weights head_dist; /* second head, reads token 1; logits are the mean of both. w NULL = none */
+    const vt_packed *packed;      /* NULL: OpenBLAS multiplies */
+    const vt_packed *packed_bf16; /* for forwards in bf16; NULL: there are none */
+    vt_head_weights head_dist;    /* second head, reads token 1; logits are the mean of both. w NULL = none */
 } vt_weights;
 
 const vt_weights *vt_model_weights(const vt_model *model);

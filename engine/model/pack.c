@@ -1,4 +1,4 @@
-/* The copy that the kernels read: all linear layers of the blocks and the patch embedding, one after the other in one
+/* The copies that the kernels read: all linear layers of the blocks and the patch embedding, one after the other in one
  * piece of memory, in the order in which a forward comes by. The head stays as it is: a request multiplies it with one row. */
 #include "engine/model/pack.h"
 
@@ -6,6 +6,7 @@
 #include "engine/model/stem.h"
 #include "engine/tensor/backend.h"
 #include "engine/tensor/product.h"
+#include "engine/tensor/product_bf16.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,34 +15,48 @@
 /* Filling the copy takes a page fault for each 4 KiB otherwise: measured, two thirds of the time that packing takes. */
 enum { HUGE_PAGE = 1 << 21 };
 
-/* Hands out panels of one block, which has room for all of them. */
+/* Hands out panels of one block of memory, which has room for all of them. */
 typedef struct store {
-    float *next;
+    char *next; /* 64-byte aligned: panels are 64 values wide */
+    bool bf16;
 } store;
 
-static float *take(store *s, size_t inputs, size_t outputs)
+static size_t bytes_of(bool bf16, size_t inputs, size_t outputs)
 {
-    float *at = s->next;
-    s->next += vt_packed_floats(inputs, outputs);
+    return bf16 ? vt_packed_bf16(inputs, outputs) * sizeof(uint16_t)
+                : vt_packed_floats(inputs, outputs) * sizeof(float);
+}
+
+static void *take(store *s, size_t inputs, size_t outputs)
+{
+    void *at = s->next;
+    s->next += bytes_of(s->bf16, inputs, outputs);
     return at;
 }
 
-static const float *put(store *s, const float *w, size_t inputs, size_t outputs)
+static const void *put(store *s, const float *w, size_t inputs, size_t outputs)
 {
-    float *at = take(s, inputs, outputs);
-    vt_pack(at, w, inputs, outputs);
+    void *at = take(s, inputs, outputs);
+    if (s->bf16)
+        vt_pack_bf16(vt_bf16_best(), at, w, inputs, outputs);
+    else
+        vt_pack(at, w, inputs, outputs);
     return at;
 }
 
 /* q, k and v as one layer of 3D outputs, whether the file stacks them or not. */
-static const float *put_qkv(store *s, const float *const w[3], size_t D)
+static const void *put_qkv(store *s, const float *const w[3], size_t D)
 {
     if (w[1] == w[0] + D * D && w[2] == w[1] + D * D)
         return put(s, w[0], D, 3 * D);
-    float *at = take(s, D, 3 * D);
-    memset(at, 0, vt_packed_floats(D, 3 * D) * sizeof *at);
-    for (size_t k = 0; k < 3; k++)
-        vt_pack_at(at, w[k], D, D, k * D);
+    void *at = take(s, D, 3 * D);
+    memset(at, 0, bytes_of(s->bf16, D, 3 * D));
+    for (size_t k = 0; k < 3; k++) {
+        if (s->bf16)
+            vt_pack_bf16_at(at, w[k], D, D, k * D);
+        else
+            vt_pack_at(at, w[k], D, D, k * D);
+    }
     return at;
 }
 
@@ -61,23 +76,31 @@ static void put_all(store *s, vt_packed *p, const vt_weights *weights, const vt_
 }
 
 /* What put_all takes. */
-static size_t all_floats(const vt_weights *weights, const vt_model_info *info, size_t patch_values)
+static size_t all_bytes(const vt_weights *weights, const vt_model_info *info, size_t patch_values, bool bf16)
 {
     const size_t D = info->width, M = info->mlp_width;
-    size_t floats = vt_packed_floats(patch_values, D);
+    size_t bytes = bytes_of(bf16, patch_values, D);
     for (size_t l = 0; l < info->layers; l++)
-        floats += vt_packed_floats(D, 3 * D) + vt_packed_floats(D, D) +
-                  (weights->blocks[l].gate_w ? 2 : 1) * vt_packed_floats(D, M) + vt_packed_floats(M, D);
-    return floats;
+        bytes += bytes_of(bf16, D, 3 * D) + bytes_of(bf16, D, D) +
+                 (weights->blocks[l].gate_w ? 2 : 1) * bytes_of(bf16, D, M) + bytes_of(bf16, M, D);
+    return bytes;
 }
 
-vt_status vt_packed_open(vt_packed **out, const vt_weights *weights, const vt_model_info *info, size_t patch_values,
-                         vt_tile tile, vt_error *err)
+/* Inputs of the patch embedding. */
+static size_t patch_values(const vt_model *model)
 {
-    const size_t bytes = all_floats(weights, info, patch_values) * sizeof(float);
+    const vt_stem *stem = model->checkpoint.weights.stem;
+    const size_t stride = stem ? stem->stride : 1, channels = stem ? stem->channels : 3;
+    return channels * (model->info.patch_h / stride) * (model->info.patch_w / stride);
+}
+
+static vt_status open_packed(const vt_packed **out, const vt_model *model, vt_tile tile, bool bf16, vt_error *err)
+{
+    const vt_weights *weights = &model->checkpoint.weights;
+    const size_t bytes = all_bytes(weights, &model->info, patch_values(model), bf16);
     vt_packed *p = calloc(1, sizeof *p);
     void *values = NULL;
-    if (!p || !(p->blocks = calloc(info->layers, sizeof *p->blocks)) ||
+    if (!p || !(p->blocks = calloc(model->info.layers, sizeof *p->blocks)) ||
         posix_memalign(&values, bytes < HUGE_PAGE ? 64 : HUGE_PAGE, bytes) != 0) {
         vt_packed_close(p);
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for %zu bytes of packed weights", bytes);
@@ -87,10 +110,10 @@ vt_status vt_packed_open(vt_packed **out, const vt_weights *weights, const vt_mo
     if (bytes >= HUGE_PAGE)
         (void)madvise(values, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
 #endif
-    store s = {values};
+    store s = {values, bf16};
     p->tile = tile;
     p->values = values;
-    put_all(&s, p, weights, info, patch_values);
+    put_all(&s, p, weights, &model->info, patch_values(model));
     *out = p;
     return VT_OK;
 }
@@ -104,22 +127,16 @@ void vt_packed_close(vt_packed *packed)
     free(packed);
 }
 
+/* ---- float32 ---- */
+
 bool vt_model_can_pack(void)
 {
     return vt_tile_best() != VT_TILE_PLAIN; /* OpenBLAS is faster than the plain kernel */
 }
 
-/* Inputs of the patch embedding. */
-static size_t patch_values(const vt_model *model)
-{
-    const vt_stem *stem = model->checkpoint.weights.stem;
-    const size_t stride = stem ? stem->stride : 1, channels = stem ? stem->channels : 3;
-    return channels * (model->info.patch_h / stride) * (model->info.patch_w / stride);
-}
-
 size_t vt_model_packed_bytes(const vt_model *model)
 {
-    return all_floats(&model->checkpoint.weights, &model->info, patch_values(model)) * sizeof(float);
+    return all_bytes(&model->checkpoint.weights, &model->info, patch_values(model), false);
 }
 
 vt_status vt_model_pack_for(vt_model *model, vt_tile tile, vt_error *err)
@@ -137,11 +154,9 @@ vt_status vt_model_pack_for(vt_model *model, vt_tile tile, vt_error *err)
         model->info.backend = model->owner->info.backend;
         return status;
     }
-    vt_packed *packed;
-    const vt_status st = vt_packed_open(&packed, w, &model->info, patch_values(model), tile, err);
+    const vt_status st = open_packed(&w->packed, model, tile, false, err);
     if (st != VT_OK)
         return st;
-    w->packed = packed;
     for (size_t k = 0; k < vt_shards_files(model->shards); k++) /* from now on a backward alone reads them */
         vt_st_rest(vt_shards_file(model->shards, k));
     model->info.backend = vt_backend_name(vt_backend_of(tile));
@@ -151,4 +166,37 @@ vt_status vt_model_pack_for(vt_model *model, vt_tile tile, vt_error *err)
 vt_status vt_model_pack(vt_model *model, vt_error *err)
 {
     return vt_model_pack_for(model, vt_tile_best(), err);
+}
+
+/* ---- bf16 ---- */
+
+bool vt_model_can_bf16(void)
+{
+    return vt_bf16_best() != VT_BF16_PLAIN;
+}
+
+bool vt_model_bf16_is_faster(void)
+{
+    return vt_bf16_is_faster();
+}
+
+size_t vt_model_bf16_bytes(const vt_model *model)
+{
+    return all_bytes(&model->checkpoint.weights, &model->info, patch_values(model), true);
+}
+
+vt_status vt_model_pack_bf16(vt_model *model, vt_error *err)
+{
+    vt_weights *w = &model->checkpoint.weights;
+    vt_status st = VT_OK;
+    if (model->base)
+        return vt_error_set(err, VT_E_INTERNAL, "", "a view shares the weights of its model");
+    if (!w->packed_bf16 && model->owner) {
+        st = vt_model_pack_bf16(model->owner, err);
+        w->packed_bf16 = model->owner->checkpoint.weights.packed_bf16;
+    } else if (!w->packed_bf16) {
+        st = open_packed(&w->packed_bf16, model, vt_tile_best(), true, err);
+    }
+    model->info.bf16 = w->packed_bf16 != NULL;
+    return st;
 }

@@ -16,6 +16,7 @@ void vt_model_release(vt_model *model)
     vt_text_weights_close(model->text);
     vt_bpe_close(model->tokenizer);
     vt_packed_close((vt_packed *)(uintptr_t)model->checkpoint.weights.packed);
+    vt_packed_close((vt_packed *)(uintptr_t)model->checkpoint.weights.packed_bf16);
     vt_checkpoint_free(&model->checkpoint);
     vt_shards_close(model->shards);
     vt_labels_free(&model->labels);
@@ -49,6 +50,7 @@ bool vt_model_share(vt_model *model, vt_model *with)
     model->info.text = owner->info.text;
     model->info.stem = owner->info.stem;
     model->info.backend = owner->info.backend;
+    model->info.bf16 = owner->info.bf16;
     atomic_fetch_add(owner->holders, 1);
     model->owner = owner;
     return true;

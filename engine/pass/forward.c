@@ -7,6 +7,7 @@
 #include "engine/layers/layers.h"
 #include "engine/pass/trace.h"
 #include "engine/tensor/gemm.h"
+#include "engine/tensor/product_bf16.h"
 #include "vitral/run.h"
 
 #include <math.h>
@@ -36,26 +37,43 @@ static void norm_forward(float *out, float *mean, float *rstd, const float *x, c
 static const vt_packed_block *packed_block(const vt_trace *tr, size_t l)
 {
     static const vt_packed_block none = {NULL, NULL, NULL, NULL, NULL};
-    return tr->weights->packed ? &tr->weights->packed->blocks[l] : &none;
+    return tr->panels ? &tr->panels->blocks[l] : &none;
+}
+
+/* x (R, I) as products in bf16 read it; the place is the same for all. */
+static const uint16_t *halved(const vt_trace *tr, const float *x, size_t R, size_t I)
+{
+    vt_bf16_round(vt_bf16_best(), tr->s_half, x, I, R, I);
+    return tr->s_half;
+}
+
+/* out (R, O) = x (R, I) w^T + b (+ add), w as the backend of the trace has laid it out. */
+static void linear_packed(const vt_trace *tr, float *out, const float *x, const void *packed, const float *b,
+                          const float *add, size_t R, size_t I, size_t O)
+{
+    if (tr->backend == VT_BACKEND_BF16)
+        vt_linear_bf16(out, halved(tr, x, R, I), packed, b, add, R, I, O);
+    else
+        vt_linear_packed(tr->backend, out, x, packed, b, add, R, I, O);
 }
 
 /* out (R, O) = x (R, I) w^T + b, by the backend of the trace. packed: of the same weights, where there are any. */
-static void linear(const vt_trace *tr, float *out, const float *x, const float *w, const float *packed, const float *b,
+static void linear(const vt_trace *tr, float *out, const float *x, const float *w, const void *packed, const float *b,
                    size_t R, size_t I, size_t O)
 {
-    if (vt_backend_is_packed(tr->backend))
-        vt_linear_packed(tr->backend, out, x, packed, b, NULL, R, I, O);
+    if (tr->panels)
+        linear_packed(tr, out, x, packed, b, NULL, R, I, O);
     else
         vt_linear_forward(out, x, w, b, R, I, O);
 }
 
 /* z_out (R, D) = z (R, D) + scale * (x (R, I) w^T + b): the end of a half of a block. s_norm is scratch. z_out may be z. */
 static void linear_residual(vt_trace *tr, float *z_out, const float *z, const float *x, const float *w,
-                            const float *packed, const float *b, const float *scale, size_t R, size_t I)
+                            const void *packed, const float *b, const float *scale, size_t R, size_t I)
 {
     const size_t D = tr->D;
-    if (vt_backend_is_packed(tr->backend) && !scale) {
-        vt_linear_packed(tr->backend, z_out, x, packed, b, z, R, I, D);
+    if (tr->panels && !scale) {
+        linear_packed(tr, z_out, x, packed, b, z, R, I, D);
         return;
     }
     linear(tr, tr->s_norm, x, w, packed, b, R, I, D);
@@ -83,10 +101,10 @@ static vt_status embed(vt_trace *tr, const float *input, vt_control *control, vt
             map = tr->stem.map;
             tr->stem_holds = k;
         }
-        if (w->packed) {
+        if (tr->panels) {
             vt_cut_patches(tr->s_patches, map, tr->channels, info->grid_h, info->grid_w, tr->kernel_h, tr->kernel_w);
-            vt_linear_packed(tr->backend, z + n, tr->s_patches, w->packed->patch_w, w->patch_b, w->patch_pos, tr->P,
-                             tr->channels * tr->kernel_h * tr->kernel_w, tr->D);
+            linear_packed(tr, z + n, tr->s_patches, tr->panels->patch_w, w->patch_b, w->patch_pos, tr->P,
+                          tr->channels * tr->kernel_h * tr->kernel_w, tr->D);
         } else {
             vt_patch_embed_forward(z + n, tr->s_patches, map, w->patch_w, w->patch_b, tr->channels, info->grid_h,
                                    info->grid_w, tr->kernel_h, tr->kernel_w, tr->D);
@@ -160,8 +178,8 @@ static void block_forward(vt_trace *tr, size_t l)
     float *qkv = tr->qkv + l * tr->qkv_step;       /* (R, 3D) */
 
     norm_forward(tr->s_norm, tr->norm1_mean + l * R, tr->norm1_rstd + l * R, z_in, &w->norm1, tr->info->norm_eps, R, D);
-    if (vt_backend_is_packed(tr->backend))
-        vt_linear_packed(tr->backend, qkv, tr->s_norm, p->qkv, w->qkv_b, NULL, R, D, 3 * D);
+    if (tr->panels)
+        linear_packed(tr, qkv, tr->s_norm, p->qkv, w->qkv_b, NULL, R, D, 3 * D);
     else
         vt_qkv_forward(qkv, tr->s_norm, w->qkv_w, w->qkv_b, R, D);
     if (w->q_norm.gamma)
@@ -190,7 +208,9 @@ static void last_block_forward(vt_trace *tr, size_t l)
         const size_t at = k * T;
         norm_forward(tr->s_norm, tr->norm1_mean + l * R + at, tr->norm1_rstd + l * R + at, z_in + at * D, &w->norm1,
                      tr->info->norm_eps, T, D);
-        if (vt_backend_is_packed(tr->backend))
+        if (tr->backend == VT_BACKEND_BF16)
+            vt_qkv_bf16_rows(qkv + at * 3 * D, halved(tr, tr->s_norm, T, D), p->qkv, w->qkv_b, T, D, rows);
+        else if (tr->panels)
             vt_qkv_packed_rows(tr->backend, qkv + at * 3 * D, tr->s_norm, p->qkv, w->qkv_b, T, D, rows);
         else
             vt_qkv_forward_rows(qkv + at * 3 * D, tr->s_norm, w->qkv_w, w->qkv_b, T, D, rows);

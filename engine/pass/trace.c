@@ -5,6 +5,8 @@
  * written stays NULL. vt_trace_bytes walks the same table, so the two cannot disagree. */
 #include "engine/pass/trace.h"
 
+#include "engine/tensor/product_bf16.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -23,6 +25,7 @@ typedef enum trace_size {
     SIZE_C,
     SIZE_INPUT,
     SIZE_PATCHES,
+    SIZE_HALF,
     SIZE_STEM
 } trace_size;
 
@@ -88,6 +91,7 @@ static const trace_row rows[] = {
     {SINGLE(s_out), SIZE_TD, 0, WHEN_ALWAYS, IN_ALL, 0, false},
     {SINGLE(s_mlp), SIZE_TM, 0, WHEN_ALWAYS, IN_ALL, 0, false},
     {SINGLE(s_patches), SIZE_PATCHES, 0, WHEN_ALWAYS, IN_ALL, 0, false},
+    {SINGLE(s_half), SIZE_HALF, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_BF16, false},
     {SINGLE(g_z), SIZE_TD, 0, WHEN_BACKWARD, IN_ALL, 0, false},
     {SINGLE(g_tmp), SIZE_TD, 0, WHEN_BACKWARD, IN_ALL, 0, false},
     {SINGLE(g_out), SIZE_TD, 0, WHEN_BACKWARD, IN_ALL, 0, false},
@@ -147,6 +151,13 @@ static size_t floats_of(const vt_model_info *info, trace_size size, uint32_t nee
         return images * 3 * info->image_h * info->image_w;
     case SIZE_PATCHES: /* one picture at a time, as in the stem */
         return channels_of(info) * (info->image_h / stride_of(info)) * (info->image_w / stride_of(info));
+    case SIZE_HALF: {
+        const size_t widest = vt_bf16_row(info->mlp_width > D ? info->mlp_width : D);
+        const size_t patch =
+            vt_bf16_row(channels_of(info) * (info->patch_h / stride_of(info)) * (info->patch_w / stride_of(info)));
+        const size_t rows_of = images * T * widest, patches_of = info->grid_h * info->grid_w * patch;
+        return ((rows_of > patches_of ? rows_of : patches_of) + 1) / 2;
+    }
     case SIZE_STEM:
         return info->stem ? vt_stem_floats(info->stem, info->image_h, info->image_w, needs & VT_NEEDS_INPUT_GRAD) : 0;
     }
@@ -233,7 +244,10 @@ vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t n
     memset(trace, 0, sizeof *trace);
     trace->info = info;
     trace->weights = weights;
-    trace->backend = weights->packed ? vt_backend_of(weights->packed->tile) : VT_BACKEND_OPENBLAS;
+    trace->backend = needs & VT_NEEDS_BF16 ? VT_BACKEND_BF16
+                     : weights->packed     ? vt_backend_of(weights->packed->tile)
+                                           : VT_BACKEND_OPENBLAS;
+    trace->panels = needs & VT_NEEDS_BF16 ? weights->packed_bf16 : weights->packed;
     trace->needs = needs;
     trace->keeps_backward = has_backward(needs);
     trace->N = trace->opened = images;
@@ -248,6 +262,9 @@ vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t n
     trace->P = info->grid_h * info->grid_w;
     trace->F = info->features;
     trace->pooled = pooled_width(info);
+    if ((needs & VT_NEEDS_BF16) && (!trace->panels || trace->keeps_backward))
+        return vt_error_set(err, VT_E_INTERNAL, "", "a trace in bf16 %s",
+                            trace->panels ? "has no backward" : "of a model that was not packed for it");
     if (!weights->embed_w && trace->pooled != trace->F)
         return vt_error_set(err, VT_E_INTERNAL, "", "%zu values are pooled for a head that reads %zu", trace->pooled,
                             trace->F);

@@ -28,10 +28,11 @@ typedef enum vt_rule {
 typedef struct vt_trace {
     const vt_model_info *info;
     const vt_weights *weights;
-    vt_backend backend;  /* that multiplies for it */
-    uint32_t needs;      /* VT_NEEDS_* it was made for */
-    bool keeps_backward; /* all that a backward needs was kept */
-    size_t N, opened;    /* pictures that go through together, and that there is room for */
+    vt_backend backend;      /* that multiplies for it */
+    const vt_packed *panels; /* weights as that backend lays them out; NULL: as they are */
+    uint32_t needs;          /* VT_NEEDS_* it was made for */
+    bool keeps_backward;     /* all that a backward needs was kept */
+    size_t N, opened;        /* pictures that go through together, and that there is room for */
     size_t last_rows; /* leading rows of each picture that the last block computes: T, or those that the head reads */
     size_t L, T, D, H, d, M, C, P; /* layers, tokens, width, heads, width of a head, MLP width, classes, patches */
     size_t F, pooled;              /* width of what the head reads, and of what was pooled for it */
@@ -79,6 +80,7 @@ typedef struct vt_trace {
 
     /* scratch of the passes; g_*: NULL without backward */
     float *s_norm, *s_out, *s_mlp, *s_patches; /* (N, T, D), (N, T, D), (N, T, M), (P, channels * kernel) */
+    uint16_t *s_half;                          /* what a linear layer reads, in bf16; NULL in a trace of float32 */
     float *g_z, *g_tmp, *g_out;                /* (N, T, D) */
     float *g_qkv, *g_mlp, *g_gate;             /* (N, T, 3D), (N, T, M), (N, T, M): NULL without a gate */
     float *g_features;                         /* (2, N, the larger of F and pooled) */
@@ -90,7 +92,8 @@ typedef struct vt_trace {
         stem_holds; /* picture whose way through the stem is there: the others go through it again before they go back */
 } vt_trace;
 
-/* Takes all buffers from the arena. needs: VT_NEEDS_*; images: how many pictures go through together. VT_E_NOMEM. */
+/* Takes all buffers from the arena. needs: VT_NEEDS_*; images: how many pictures go through together. VT_E_NOMEM; with
+ * VT_NEEDS_BF16 VT_E_INTERNAL when the model was not packed for it, or when a backward is among the needs. */
 VT_MUST_USE vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t needs, size_t images,
                                           vt_arena *arena, vt_error *err);
 VT_MUST_USE vt_status vt_trace_open(vt_trace *trace, const vt_model *model, uint32_t needs, vt_arena *arena,

@@ -30,6 +30,11 @@ size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t m
            scratch + input * (sizeof(float) + 1) + info->classes * 4 * sizeof(double) + ((size_t)1 << 20);
 }
 
+size_t vt_request_bf16_bytes(const vt_model_info *info)
+{
+    return vt_trace_bytes(info, VT_NEEDS_BF16, 1) + info->classes * (sizeof(double) + sizeof(int)) + 1024;
+}
+
 /* A larger input may take what no worker has: attention grows with the fourth power of a side. The own size is the
  * operator's choice and is never refused. */
 vt_status vt_request_check_memory(const vt_request *rq, vt_error *err)
@@ -89,6 +94,8 @@ size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
         scratch = bytes > scratch ? bytes : scratch;
         free(params);
     }
+    if (most.bf16 && vt_request_bf16_bytes(info) > scratch)
+        scratch = vt_request_bf16_bytes(info);
     /* pictures x pixels is limited; what a picture takes whatever its size is counted for each map */
     const size_t own = vt_request_work_bytes(info, needs, limits->maps_max, scratch, most.has_texts);
     const size_t drawing =

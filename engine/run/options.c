@@ -128,7 +128,7 @@ static const vt_param rows[] = {
      .choices = vt_metric_names},
     {.name = "seed", .help = "decides every random choice; echoed in the answer", .type = VT_SEED, AT(seed)},
     {.name = "precision",
-     .help = "arithmetic of many-pass methods",
+     .help = "arithmetic of many-pass methods: bf16 rounds what is multiplied to 8 bits of mantissa and adds in fp32",
      .type = VT_ENUM,
      AT(precision),
      .choices = precision_names},

@@ -55,6 +55,41 @@ void vt_allow_methods(vt_error *err, uint32_t without)
             vt_error_allow_more(err, ", ", vt_explainer_at(k)->name);
 }
 
+/* "bf16 with A, B" behind what is allowed already. */
+static void allow_bf16(vt_error *err)
+{
+    const char *before = ", bf16 with ";
+    for (size_t k = 0; k < vt_explainer_count(); k++)
+        if (vt_explainer_at(k)->needs & VT_TAKES_BF16) {
+            vt_error_allow_more(err, before, vt_explainer_at(k)->name);
+            before = ", ";
+        }
+}
+
+vt_status vt_request_check_precision(const vt_request *rq, vt_error *err)
+{
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    if (rq->options.precision == VT_PRECISION_FP32)
+        return VT_OK;
+    for (size_t m = 0; m < rq->methods_count; m++)
+        if (!(rq->methods[m].explainer->needs & VT_TAKES_BF16)) {
+            vt_error_set(err, VT_E_UNSUPPORTED, "precision", "%s computes in fp32 only",
+                         rq->methods[m].explainer->name);
+            vt_error_allow(err, "fp32");
+            if (info->bf16)
+                allow_bf16(err);
+            return VT_E_UNSUPPORTED;
+        }
+    if (info->bf16)
+        return VT_OK;
+    vt_error_set(
+        err, VT_E_UNSUPPORTED, "precision",
+        "%s is computed in fp32 only here: the processor has no fast instructions for bf16, or it is turned off",
+        info->id);
+    vt_error_allow(err, "fp32");
+    return VT_E_UNSUPPORTED;
+}
+
 /* ---- classes ---- */
 
 void vt_allow_classes(const vt_request *rq, bool top, vt_error *err)

@@ -206,8 +206,9 @@ static vt_status check_options(const vt_request *rq, bool partial, vt_error *err
     if (has_min && has_max && !(o->scale_min < o->scale_max))
         return refuse(err, VT_E_INVALID, "scale_max", "scale_min < scale_max",
                       "scale_max must be larger than scale_min");
-    if (o->precision != 0)
-        return refuse(err, VT_E_UNSUPPORTED, "precision", "fp32", "this build computes in fp32 only");
+    const vt_status st = vt_request_check_precision(rq, err);
+    if (st != VT_OK)
+        return st;
     if ((rq->flags & VT_REQUEST_ONE_PICTURE) && o->output && o->output != VT_OUTPUT_OVERLAY)
         return refuse(err, VT_E_INVALID, "output", "overlay",
                       "an answer of type image/png is the overlay: leave output out, or accept application/json");
@@ -312,6 +313,11 @@ static vt_status settle(vt_request *rq, vt_error *err)
             backward = fmax(backward, beyond);
         else
             forwards += beyond;
+    }
+    if (rq->options.precision == VT_PRECISION_BF16) { /* one more, to say what it makes of the picture */
+        const size_t trace = vt_request_bf16_bytes(info);
+        rq->scratch = trace > rq->scratch ? trace : rq->scratch;
+        forwards += 1.0;
     }
     const double own_cost = rq->cost + backward + forwards;
     const double picture_cost = own_cost * (rq->resized ? vt_model_flops(info) / rq->own_flops : 1.0);

@@ -10,6 +10,7 @@
 
 enum { VT_OUTPUT_OVERLAY = 1u << 0, VT_OUTPUT_HEATMAP = 1u << 1, VT_OUTPUT_VALUES = 1u << 2 };
 enum { VT_EXIF_APPLY, VT_EXIF_IGNORE };
+enum { VT_PRECISION_FP32, VT_PRECISION_BF16 };
 enum { VT_METHODS_MAX = 16, VT_TARGETS_MAX = 8, VT_METRICS_MAX = 32 };
 enum { VT_PICTURES_BY_DEFAULT = 8 }; /* an answer with more maps carries values unless told otherwise */
 
@@ -19,7 +20,7 @@ typedef struct vt_options {
     char image_size[VT_TEXT_MAX]; /* "HxW" once the model to run is known */
     char texts[VT_TEXT_MAX];      /* without blanks around each */
     int top;
-    int sign, scale, colormap, size, interpolation, fit, exif, precision;
+    int sign, scale, colormap, size, interpolation, fit, exif, precision; /* precision: VT_PRECISION_* */
     double scale_min, scale_max, alpha;
     unsigned output, metrics;
     uint64_t seed;
@@ -80,6 +81,8 @@ void vt_allow_classes(const vt_request *request, bool top, vt_error *err);
 
 /* Parses "top1,243,bull mastiff" into request->targets. */
 VT_MUST_USE vt_status vt_request_targets(vt_request *request, vt_error *err);
+/* precision=bf16: may this model, and may all methods that are asked for, compute in it? */
+VT_MUST_USE vt_status vt_request_check_precision(const vt_request *request, vt_error *err);
 vt_status vt_refuse_same(int versus, vt_error *err); /* versus is the class to explain */
 
 /* ---- asked_metrics.c ---- */
@@ -100,6 +103,9 @@ size_t vt_request_metric_scratch(const vt_request *request, uint64_t pixels);
 
 /* Arena bytes of everything but the picture itself. texts: some are classes, and have to be brought to vectors. */
 size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t maps, size_t scratch, bool texts);
+
+/* Arena bytes of the forward in bf16 that is compared with float32; given back before a method runs. */
+size_t vt_request_bf16_bytes(const vt_model_info *info);
 
 /* VT_E_TOO_COSTLY where a request with an image_size of its own takes more than limits.image_size_bytes_max. */
 VT_MUST_USE vt_status vt_request_check_memory(const vt_request *request, vt_error *err);

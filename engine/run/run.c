@@ -23,6 +23,7 @@ typedef struct run_state {
     const float *input; /* (3, image_h, image_w) */
     vt_trace trace;
     vt_ranking ranking;
+    double bf16_error; /* of precision=bf16 */
     vt_output output;
     int targets[VT_TARGETS_MAX]; /* resolved, no class twice */
     size_t targets_count;
@@ -101,6 +102,28 @@ static vt_status predict(run_state *s, vt_error *err)
     return VT_OK;
 }
 
+/* The picture once more, as the forwards of the methods will compute. */
+static vt_status measure_bf16(run_state *s, vt_error *err)
+{
+    const vt_mark mark = vt_arena_mark(s->arena);
+    vt_ranking ranking;
+    vt_trace trace;
+
+    s->bf16_error = (double)NAN;
+    vt_status st = vt_trace_open(&trace, s->model, VT_NEEDS_BF16, s->arena, err);
+    if (st == VT_OK)
+        st = vt_forward(&trace, s->input, s->control, err);
+    if (st == VT_OK && s->info->classes > 0)
+        st = vt_rank_classes(&ranking, s->info, trace.logits, s->arena, err);
+    if (st == VT_OK && s->info->classes > 0 && !s->info->regression) {
+        s->bf16_error = 0.0;
+        for (size_t c = 0; c < s->info->classes; c++)
+            s->bf16_error = fmax(s->bf16_error, fabs(ranking.probability[c] - s->ranking.probability[c]));
+    }
+    vt_arena_rewind(s->arena, mark);
+    return st;
+}
+
 /* topN needs the prediction; after it, the same class may have been named in two ways. */
 static vt_status resolve_targets(run_state *s, vt_error *err)
 {
@@ -140,7 +163,8 @@ static vt_status run_method(run_state *s, size_t m, size_t target, const float *
                   .image_height = s->image.height,
                   .seed = s->rq->options.seed,
                   .target = class_specific ? s->targets[target] : -1,
-                  .versus = class_specific ? s->rq->versus : -1};
+                  .versus = class_specific ? s->rq->versus : -1,
+                  .precision = s->rq->options.precision == VT_PRECISION_BF16 ? VT_NEEDS_BF16 : 0};
 
     s->output.method = asked->explainer;
     s->output.params = asked->params;
@@ -149,6 +173,8 @@ static vt_status run_method(run_state *s, size_t m, size_t target, const float *
         return st;
     for (size_t k = before; k < s->output.count; k++) {
         vt_map *map = &s->output.maps[k];
+        map->has_bf16_error = ctx.precision != 0 && s->input;
+        map->bf16_error = s->bf16_error;
         if (!class_specific)
             continue;
         map->has_target = true;
@@ -238,6 +264,8 @@ static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
             st = vt_forward(&s->trace, s->input, s->control, err);
         if (st == VT_OK)
             st = predict(s, err);
+        if (st == VT_OK && rq->options.precision == VT_PRECISION_BF16)
+            st = measure_bf16(s, err);
         lap(&timing->forward, clock);
         if (st == VT_OK)
             vt_control_progress(s->control, "forward", 1, 1);

@@ -2,7 +2,8 @@
  *
  * OpenBLAS is always there and is the reference. The others are the kernels of product.h: a model whose weights were
  * packed (vt_model_pack) runs all of its products by one of them. A trace takes the backend of its model, so that one
- * request is computed by one of them from end to end. No state; any thread. */
+ * request is computed by one of them from end to end. The last is product_bf16.h, for forwards that a trace is opened for:
+ * operands rounded to bf16, sums and results in float32; it knows the products of a forward only. No state; any thread. */
 #ifndef VT_TENSOR_BACKEND_H
 #define VT_TENSOR_BACKEND_H
 
@@ -11,17 +12,25 @@
 
 #include "engine/tensor/product.h"
 
-typedef enum vt_backend { VT_BACKEND_OPENBLAS, VT_BACKEND_PLAIN, VT_BACKEND_AVX2, VT_BACKEND_AVX512 } vt_backend;
+typedef enum vt_backend {
+    VT_BACKEND_OPENBLAS,
+    VT_BACKEND_PLAIN,
+    VT_BACKEND_AVX2,
+    VT_BACKEND_AVX512,
+    VT_BACKEND_BF16
+} vt_backend;
 
-vt_backend vt_backend_of(vt_tile tile);        /* the one that multiplies by this kernel */
-vt_tile vt_backend_tile(vt_backend backend);   /* its kernel; of a backend that is packed */
-bool vt_backend_is_packed(vt_backend backend); /* whether it reads weights that were packed */
+vt_backend vt_backend_of(vt_tile tile);      /* the one that multiplies by this kernel */
+vt_tile vt_backend_tile(vt_backend backend); /* its kernel; of a backend that is packed */
 
 /* "openblas", "packed avx512": static text. */
 const char *vt_backend_name(vt_backend backend);
 
+/* Are products in bf16 faster than those in float32 on this CPU? Measured on the same product, for about three milliseconds. */
+bool vt_bf16_is_faster(void);
+
 /* out (m, n) = scale * x (m, k) w (k, n), or with `more` added to what out holds. x_turned: x lies as (k, m). Rows of each
- * lie ld_ floats apart. */
+ * lie ld_ floats apart. BF16: neither `more` nor x_turned. */
 void vt_multiply(vt_backend backend, float *out, size_t ld_out, const float *x, size_t ld_x, bool x_turned,
                  const float *w, size_t ld_w, float scale, bool more, size_t m, size_t n, size_t k);
 

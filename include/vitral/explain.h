@@ -47,7 +47,11 @@ enum {
     VT_NEEDS_ATTN_MIN = 1u << 14,
     /* rows of the last block's attention that the head does not read: without it they are zeros where the head reads the
      * class token alone, as is their share of dy/dA in any case */
-    VT_NEEDS_LAST_ROWS = 1u << 15
+    VT_NEEDS_LAST_ROWS = 1u << 15,
+    /* of a trace, not of a method: it computes in bf16 and never goes backwards */
+    VT_NEEDS_BF16 = 1u << 16,
+    /* beside FORWARDS: those may be in bf16, for it makes its maps from what comes out of them and from no gradient */
+    VT_TAKES_BF16 = 1u << 17
 };
 #define VT_NEEDS_BACKWARD                                                                                              \
     (VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_BLOCK_GRAD | VT_NEEDS_INPUT_GRAD | VT_NEEDS_NORM_GRAD)

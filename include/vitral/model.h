@@ -59,6 +59,7 @@ typedef struct vt_model_info {
     uint8_t fingerprint
         [32]; /* changes when the model does: device, inode, size, mtime, header (architecture.md section 4) */
     const char *backend; /* "openblas" */
+    bool bf16;           /* vt_model_pack_bf16 has been called: methods that take precision=bf16 may be asked for it */
 } vt_model_info;
 
 /* path: a folder with model.safetensors (and config.json, labels.txt), or the weights file itself; NULL opens the
@@ -99,6 +100,16 @@ bool vt_model_share(vt_model *model, vt_model *with);
 VT_MUST_USE vt_status vt_model_pack(vt_model *model, vt_error *err);
 bool vt_model_can_pack(void);
 size_t vt_model_packed_bytes(const vt_model *model);
+
+/* A second packed copy, half as large, for forwards in bf16: 8 bits of mantissa in products, sums in float32. A forward in
+ * float32 does not change by a bit. Before the model is shared between threads; views that are made later share it. can:
+ * whether this CPU has instructions for it; without them it works too, far slower than float32, for tests. faster: whether
+ * those instructions beat float32 here (there are processors where they do not), measured by each call, for about three
+ * milliseconds: ask once, at start. VT_E_NOMEM. */
+VT_MUST_USE vt_status vt_model_pack_bf16(vt_model *model, vt_error *err);
+bool vt_model_can_bf16(void);
+bool vt_model_bf16_is_faster(void);
+size_t vt_model_bf16_bytes(const vt_model *model); /* what the copy takes */
 
 /* Text of a class: its label, or the index as text where there are no labels. Lives as long as the model. */
 const char *vt_model_label(const vt_model *model, size_t index);

@@ -59,7 +59,9 @@ typedef struct vt_map {
     const char *quality; /* "good", "not_converged"; NULL = the method does not judge itself */
     bool has_delta;
     double delta, delta_relative; /* sum of the map minus what it should be; |delta| / |what it should be|, NAN for 0 */
-    const char *const *notes;     /* sentences */
+    bool has_bf16_error;
+    double bf16_error; /* largest difference of a probability to float32 on the picture itself; NAN: there are none */
+    const char *const *notes; /* sentences */
     size_t notes_count;
 } vt_map;
 

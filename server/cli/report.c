@@ -56,12 +56,26 @@ int vts_open_model(const vts_cli *cli, size_t k, vt_model **out)
     return vts_report(NULL, &err);
 }
 
+/* Whoever types it wants it, also where it is slower. Without the instructions the request says why not. */
+static bool wants_bf16(const vts_cli *cli)
+{
+    for (size_t k = 0; k < cli->pairs_count; k++)
+        if (strcmp(cli->pairs[k].name, "precision") == 0 && strcmp(cli->pairs[k].value, "bf16") == 0)
+            return vt_model_can_bf16();
+    return false;
+}
+
 int vts_open_model_to_run(const vts_cli *cli, size_t k, vt_model **out)
 {
     vt_error err = {0};
     const int code = vts_open_model(cli, k, out);
-    if (code || vts_settings_backend(*out, VTS_BACKEND_AUTO, 1, &err) == VT_OK)
+    if (code)
         return code;
+    vt_status st = vts_settings_backend(*out, VTS_BACKEND_AUTO, 1, &err);
+    if (st == VT_OK && wants_bf16(cli))
+        st = vt_model_pack_bf16(*out, &err);
+    if (st == VT_OK)
+        return 0;
     vts_report(NULL, &err);
     vt_model_close(*out);
     *out = NULL;

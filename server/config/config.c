@@ -16,6 +16,8 @@
 
 static const char *const vts_backend_names[] = {"auto", "openblas", NULL};
 
+static const char *const vts_bf16_names[] = {"auto", "on", "off", NULL};
+
 static const vt_param table[] = {
     {.name = "model",
      .help = "weights to serve: a folder, or NAME=folder, and ?image_size=N or ?image_size=HxW behind it for another "
@@ -145,6 +147,12 @@ static const vt_param table[] = {
      .type = VT_ENUM,
      .choices = vts_backend_names,
      FIELD(backend)},
+    {.name = "bf16",
+     .help = "whether requests may say precision=bf16, for which each model has another copy of its weights, half as "
+             "large: auto where this processor multiplies bf16 faster than fp32, which is measured at start",
+     .type = VT_ENUM,
+     .choices = vts_bf16_names,
+     FIELD(bf16)},
     {.name = "blas_threads",
      .help = "threads of one matrix product; more than 1 only with one worker",
      .type = VT_INT,
@@ -500,6 +508,10 @@ vt_status vts_settings_settle(vts_settings *s, const char *root, vt_error *err)
         return vt_error_set(err, VT_E_INVALID, "blas_threads",
                             "blas_threads %d with %d workers: more than one BLAS thread goes with one worker only",
                             s->blas_threads, s->workers);
+    if (s->bf16 == VTS_BF16_ON && !vt_model_can_bf16())
+        return vt_error_set(err, VT_E_INVALID, "bf16", "bf16 on: this processor has no instructions for it");
+    if (s->bf16 == VTS_BF16_AUTO)
+        s->bf16 = vt_model_bf16_is_faster() ? VTS_BF16_ON : VTS_BF16_OFF;
     if (!s->tls_cert_file[0] != !s->tls_key_file[0])
         return vt_error_set(err, VT_E_INVALID, s->tls_cert_file[0] ? "tls_key_file" : "tls_cert_file",
                             "tls_cert_file and tls_key_file go together: %s is missing",

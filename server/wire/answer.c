@@ -191,6 +191,8 @@ static void write_map(vts_writer *w, const vt_map *map)
         vts_write_key_real(w, "delta", map->delta);
         vts_write_key_real(w, "delta_relative", map->delta_relative);
     }
+    if (map->has_bf16_error)
+        vts_write_key_real(w, "bf16_error", map->bf16_error);
     vts_write_key(w, "metrics");
     vts_write_object(w);
     for (size_t k = 0; k < map->metrics_count; k++)

@@ -50,6 +50,7 @@ void vts_write_model(vts_writer *w, const vt_model_info *m)
     vts_write_key(w, "bytes");
     vts_write_uint(w, m->bytes);
     vts_write_key_text(w, "backend", m->backend);
+    vts_write_key_bool(w, "bf16", m->bf16);
 }
 
 const char *vts_model_kind(const vt_model_info *m)

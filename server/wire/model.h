@@ -5,7 +5,7 @@
 #include "server/wire/writer.h"
 #include "vitral/model.h"
 
-/* The members architecture ... backend of an open object. */
+/* The members architecture ... bf16 of an open object. */
 void vts_write_model(vts_writer *w, const vt_model_info *model);
 
 /* What was recognised, in one word each. Static texts. */

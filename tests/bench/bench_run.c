@@ -98,18 +98,19 @@ static uint8_t *read_file(const char *path, size_t *size)
 
 int main(int argc, char **argv)
 {
-    enum { BARE, FORWARD, FORWARD_KEPT, BACKWARD, ROLLOUT, GRAD, OVERLAY, COUNT };
+    enum { BARE, FORWARD, FORWARD_KEPT, BACKWARD, FORWARD_BF16, ROLLOUT, GRAD, OVERLAY, COUNT };
     static const char *const names[] = {"bare sgemm",
                                         "forward",
                                         "forward, all kept for a backward",
                                         "backward to the attentions",
+                                        "forward in bf16",
                                         "request: rollout, values",
                                         "request: grad_rollout, values",
                                         "request: grad_rollout, overlay"};
     static double ms[COUNT][RUNS];
     vt_model *model;
     vt_arena *arena;
-    vt_trace plain, kept;
+    vt_trace plain, kept, bf16;
     vt_error err = {0};
     size_t size;
     uint8_t *bytes = read_file(argc > 2 ? argv[2] : "static/samples/cat.jpg", &size);
@@ -118,9 +119,11 @@ int main(int argc, char **argv)
     const bool pack = !(argc > 3 && strcmp(argv[3], "openblas") == 0);
     if (vt_model_open(&model, argc > 1 ? argv[1] : NULL, NULL, &err) != VT_OK ||
         (pack && vt_model_can_pack() && vt_model_pack(model, &err) != VT_OK) ||
+        (vt_model_can_bf16() && vt_model_pack_bf16(model, &err) != VT_OK) ||
         vt_arena_open(&arena, (size_t)2 << 30, &err) != VT_OK ||
         vt_trace_open(&plain, model, VT_NEEDS_ATTN, arena, &err) != VT_OK ||
-        vt_trace_open(&kept, model, VT_NEEDS_ATTN | VT_NEEDS_ATTN_GRAD, arena, &err) != VT_OK) {
+        vt_trace_open(&kept, model, VT_NEEDS_ATTN | VT_NEEDS_ATTN_GRAD, arena, &err) != VT_OK ||
+        (vt_model_can_bf16() && vt_trace_open(&bf16, model, VT_NEEDS_ATTN | VT_NEEDS_BF16, arena, &err) != VT_OK)) {
         fprintf(stderr, "%s\n", err.msg);
         return 2;
     }
@@ -145,12 +148,15 @@ int main(int argc, char **argv)
         if (vt_backward(&kept, dlogits, NULL, &err) != VT_OK)
             return 2;
         t[4] = cpu_ms();
+        if (info->bf16 && vt_forward(&bf16, input, NULL, &err) != VT_OK)
+            return 2;
+        t[5] = cpu_ms();
         const double rollout = request_ms(model, "rollout", "values", bytes, size, arena);
         const double grad = request_ms(model, "grad_rollout", "values", bytes, size, arena);
         const double overlay = request_ms(model, "grad_rollout", "overlay", bytes, size, arena);
         if (r < 0)
             continue;
-        for (int k = BARE; k <= BACKWARD; k++)
+        for (int k = BARE; k <= FORWARD_BF16; k++)
             ms[k][r] = t[k + 1] - t[k];
         ms[ROLLOUT][r] = rollout;
         ms[GRAD][r] = grad;
@@ -161,9 +167,13 @@ int main(int argc, char **argv)
         mid[k] = median(ms[k]);
     printf("%s on %s: %zu tokens, width %zu, %zu blocks; medians of %d\n", info->architecture, info->backend,
            info->tokens, info->width, info->layers, (int)RUNS);
-    for (int k = 0; k < COUNT; k++)
-        printf("  %-34s %8.2f ms   %5.2f x bare sgemm   %5.2f forwards\n", names[k], mid[k], mid[k] / mid[BARE],
-               mid[k] / mid[FORWARD]);
+    for (int k = 0; k < COUNT; k++) {
+        if (k == FORWARD_BF16 && !info->bf16)
+            printf("  %-34s not on this processor\n", names[k]);
+        else
+            printf("  %-34s %8.2f ms   %5.2f x bare sgemm   %5.2f forwards\n", names[k], mid[k], mid[k] / mid[BARE],
+                   mid[k] / mid[FORWARD]);
+    }
     printf("  forward + backward                 %8.2f ms   %5.2f forwards\n", mid[FORWARD_KEPT] + mid[BACKWARD],
            (mid[FORWARD_KEPT] + mid[BACKWARD]) / mid[FORWARD]);
     vt_arena_close(arena);

@@ -182,6 +182,13 @@ START_TEST(quality_and_delta)
     ck_assert_double_eq(json_real_value(json_object_get(m, "delta")), -0.0625);
     ck_assert_double_eq(json_real_value(json_object_get(m, "delta_relative")), 0.125);
     json_decref(j);
+    map.has_bf16_error = true;
+    map.bf16_error = 0.00390625;
+    j = explained(false);
+    m = json_array_get(json_object_get(j, "maps"), 0);
+    ck_assert_double_eq(json_real_value(json_object_get(m, "bf16_error")), 0.00390625);
+    json_decref(j);
+    map.has_bf16_error = false;
     map.delta_relative = (double)NAN;
     j = explained(false);
     ck_assert(json_is_null(json_object_get(json_array_get(json_object_get(j, "maps"), 0), "delta_relative")));

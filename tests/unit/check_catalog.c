@@ -181,7 +181,7 @@ START_TEST(models_have_every_member)
 {
     static const char *const keys[] = {"id",         "default",    "architecture", "image_size", "patch",
                                        "layers",     "heads",      "width",        "prefix",     "classes",
-                                       "activation", "preprocess", "bytes",        "backend"};
+                                       "activation", "preprocess", "bytes",        "backend",    "bf16"};
     vt_model *model = embedded();
     const vt_model *two[2] = {model, model};
     size_t size = 0;

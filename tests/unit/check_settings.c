@@ -210,6 +210,14 @@ START_TEST(what_goes_together)
     ck_assert_int_eq(read_settings((char *[]){"vitrald", "--blas-threads", "2", NULL}, NULL), VT_OK);
     ck_assert_int_eq(vts_settings_settle(&s, "", &err), VT_OK);
     ck_assert_int_eq(s.workers, 1);
+    ck_assert_int_ne(s.bf16, VTS_BF16_AUTO);
+    ck_assert(s.bf16 == VTS_BF16_OFF || vt_model_can_bf16());
+    ck_assert_int_eq(read_settings((char *[]){"vitrald", "--bf16", "off", NULL}, NULL), VT_OK);
+    ck_assert_int_eq(vts_settings_settle(&s, "", &err), VT_OK);
+    ck_assert_int_eq(s.bf16, VTS_BF16_OFF);
+    ck_assert_int_eq(read_settings((char *[]){"vitrald", "--bf16", "on", NULL}, NULL), VT_OK);
+    ck_assert_int_eq(vts_settings_settle(&s, "", &err), vt_model_can_bf16() ? VT_OK : VT_E_INVALID);
+    ck_assert(vt_model_can_bf16() ? s.bf16 == VTS_BF16_ON : strcmp(err.param, "bf16") == 0);
     ck_assert_int_eq(read_settings((char *[]){"vitrald", "--uploads-max-bytes", "1000", NULL}, NULL), VT_OK);
     ck_assert_int_eq(vts_settings_settle(&s, "", &err), VT_E_INVALID);
     ck_assert_int_eq(read_settings((char *[]){"vitrald", "--tls-cert-file", "c", NULL}, NULL), VT_OK);

@@ -126,13 +126,16 @@ START_TEST(entries_of_one_folder)
         ck_assert_msg(vt_model_share(models[k], models[k - 1]), "entry %zu", k);
     for (size_t k = 0; k < ENTRIES; k++)
         ck_assert_msg(vt_model_pack(models[k], &err) == VT_OK, "%s", err.msg);
+    for (size_t k = ENTRIES; k-- > 0;) /* of a sharer first */
+        ck_assert_msg(vt_model_pack_bf16(models[k], &err) == VT_OK, "%s", err.msg);
     const vt_weights *first = vt_model_weights(models[0]);
-    ck_assert_ptr_nonnull(first->packed);
+    ck_assert(first->packed && first->packed_bf16);
     for (size_t k = 1; k < ENTRIES; k++) {
         const vt_weights *w = vt_model_weights(models[k]);
         char id[8];
         snprintf(id, sizeof id, "m%zu", k);
         ck_assert_ptr_eq(w->packed, first->packed);
+        ck_assert_ptr_eq(w->packed_bf16, first->packed_bf16);
         ck_assert_ptr_eq(w->blocks, first->blocks);
         ck_assert_ptr_eq(w->head.w, first->head.w);
         ck_assert_str_eq(vt_model_get_info(models[k])->id, id);

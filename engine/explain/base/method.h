@@ -24,6 +24,9 @@ struct vt_ctx {
     size_t image_width, image_height; /* upright original */
     uint64_t seed;
     int target, versus; /* class indices, -1 = none */
+    /* What a method with VT_TAKES_BF16 adds to the needs of traces of its own: VT_NEEDS_BF16 where precision=bf16 is asked
+     * for, else nothing. Its scratch() counts them with VT_NEEDS_BF16, which takes a little more. */
+    uint32_t precision;
 };
 
 typedef struct vt_map_spec {
