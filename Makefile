@@ -56,7 +56,7 @@ SUPPORT_SRC = $(wildcard tests/support/*.c)
 TEST_DIRS   = unit grad golden http cli deploy
 TEST_SRC    = $(foreach d,$(TEST_DIRS),$(wildcard tests/$(d)/check_*.c))
 TOOL_SRC    = $(wildcard tests/tools/*.c)
-BENCH_SRC   = $(wildcard tests/bench/bench_*.c)
+BENCH_SRC   = $(wildcard tests/bench/*.c)
 FUZZ_SRC    = $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER = tests/fuzz/replay.c
 
@@ -133,7 +133,7 @@ fuzz-replay: $(FUZZ_BIN)
 	@VITRAL_BUILD=$(BUILD) tests/fuzz/replay.sh $(BUILD)
 
 # ---- checks of the tree ----
-.PHONY: layers headers format format-check lint openapi openapi-check duplicates check-long
+.PHONY: layers headers format format-check lint instructions openapi openapi-check duplicates check-long
 layers:
 	@.ci/layers.sh
 headers:
@@ -150,6 +150,8 @@ format-check:
 	clang-format --dry-run --Werror $(FORMATTED)
 lint:
 	@.ci/lint.sh
+instructions:
+	@BUILD=$(BUILD) CC=$(CC) .ci/instructions.sh
 openapi: $(BUILD)/vitral
 	$(BUILD)/vitral openapi --update openapi.yaml
 openapi-check: $(BUILD)/vitral
@@ -186,6 +188,7 @@ help:
 	@echo 'make deb, docker     a Debian package in build/, a container image'
 	@echo 'make VARIANT=debug   also asan, tsan, cov; goes to build/<variant>/'
 	@echo 'make bench           ratios to a base measured in the same process'
+	@echo 'make instructions    counts what the hot paths execute; more than 5 % above the stored numbers fails'
 	@echo 'make layers headers format-check lint openapi-check fuzz-replay   what CI checks beside the tests'
 	@echo 'make openapi         rewrite the generated blocks of openapi.yaml'
 	@echo 'make check-long      what takes too long for CI'
