@@ -36,7 +36,7 @@ endif
 KERNEL_OPT = $(if $(filter release,$(VARIANT)),-O3) -fno-math-errno -fno-trapping-math
 KERNELS    = $(wildcard engine/layers/*.c) engine/image/resize.c engine/render/upsample.c engine/render/overlay.c
 # Products may use fused multiply-adds: nothing relies on their last bit, which differs between CPUs in OpenBLAS as well.
-FUSED       = engine/tensor/product.c
+FUSED       = engine/tensor/product.c tests/bench/measure/peak.c
 
 BLAS_CFLAGS := $(shell pkg-config --cflags openblas 2>/dev/null)
 BLAS_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
@@ -57,6 +57,7 @@ TEST_DIRS   = unit grad golden http cli deploy
 TEST_SRC    = $(foreach d,$(TEST_DIRS),$(wildcard tests/$(d)/check_*.c))
 TOOL_SRC    = $(wildcard tests/tools/*.c)
 BENCH_SRC   = $(wildcard tests/bench/*.c)
+BENCH_LIB   = $(wildcard tests/bench/*/*.c)
 FUZZ_SRC    = $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER = tests/fuzz/replay.c
 
@@ -106,6 +107,7 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/repla
 $(BUILD)/tests/tools/%: $(BUILD)/obj/tests/tools/%.o $(LIBSERVER) $(LIBVITRAL)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+$(BUILD)/tests/bench/bench: $(call obj,$(BENCH_LIB))
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT_OBJ) $(LIBSERVER) $(LIBVITRAL)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcheck -lsubunit -lrt $(LIBS)
@@ -127,8 +129,9 @@ test: $(TEST_BIN)
 test-browser: all
 	node tests/browser/check_page.mjs $(BUILD)
 tools: $(TOOL_BIN)
-bench: $(BENCH_BIN)
-	@for b in $(BENCH_BIN); do echo "== $$b"; $$b || exit 1; done
+# BENCH_MODEL=DIR BENCH_PICTURE=FILE, and what tests/bench/bench.c reads from the environment
+bench: all $(BENCH_BIN)
+	@VITRAL_BUILD=$(BUILD) $(BUILD)/tests/bench/bench $(BENCH_MODEL) $(BENCH_PICTURE)
 fuzz-replay: $(FUZZ_BIN)
 	@VITRAL_BUILD=$(BUILD) tests/fuzz/replay.sh $(BUILD)
 
