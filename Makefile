@@ -190,7 +190,7 @@ help:
 	@echo 'make install         DESTDIR= and PREFIX=/usr/local'
 	@echo 'make deb, docker     a Debian package in build/, a container image'
 	@echo 'make VARIANT=debug   also asan, tsan, cov; goes to build/<variant>/'
-	@echo 'make bench           ratios to a base measured in the same process'
+	@echo 'make bench           one table of what everything takes, beside bare products and others (docs/performance.md)'
 	@echo 'make instructions    counts what the hot paths execute; more than 5 % above the stored numbers fails'
 	@echo 'make layers headers format-check lint openapi-check fuzz-replay   what CI checks beside the tests'
 	@echo 'make openapi         rewrite the generated blocks of openapi.yaml'

