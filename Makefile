@@ -154,6 +154,7 @@ format-check:
 lint:
 	@.ci/lint.sh
 instructions:
+	@[ $(VARIANT) = release ] || { echo 'instructions: the numbers are those of the release build' >&2; exit 2; }
 	@BUILD=$(BUILD) CC=$(CC) .ci/instructions.sh
 openapi: $(BUILD)/vitral
 	$(BUILD)/vitral openapi --update openapi.yaml

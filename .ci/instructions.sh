@@ -1,11 +1,12 @@
 #!/bin/sh
-# Counts the instructions of the hot paths (tests/bench/hot.c) and compares them with tests/bench/instructions.txt: more than
-# 5 % above fails, more than 5 % below asks for the lower number. Counts do not depend on the load of the machine, nor on its
-# model as long as it has AVX2: valgrind, which counts, shows every such CPU to the program as the same one.
+# Counts the instructions of the hot paths (tests/bench/hot.c) and compares them with tests/bench/instructions.txt:
+# more than 5 % above fails, more than 5 % below asks for the lower number. Counts do not depend on the load of the
+# machine, nor on its model as long as it has AVX2: valgrind, which counts, shows every such CPU to the program as the
+# same one.
 #   .ci/instructions.sh           compare; status 1 when a path got slower, or when a number of the table is too high
 #   .ci/instructions.sh --update  write the table anew
-# BUILD (default build) is where the program is, or is built by CC (default gcc). The numbers are those of one compiler, which
-# the table names; with any other, or without AVX2, nothing can be said, and it says so loudly.
+# BUILD (default build) is where the program is, or is built by CC (default gcc). The numbers are those of one
+# compiler, which the table names; with any other, or without AVX2, nothing can be said, and it says so loudly.
 set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}

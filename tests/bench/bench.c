@@ -2,14 +2,15 @@
  *
  *   bench [MODEL [PICTURE]]     default: the embedded model and static/samples/coffee.jpg; run from the project root
  *
- * The process that is started only conducts and reports. It starts itself once with OPENBLAS_* as they are and, when there
- * are any, once without them: OpenBLAS reads them when it is loaded. Both obey the rule of the programs, which choose
- * kernels for themselves where nobody did.
+ * The process that is started only conducts and reports. It starts itself once with OPENBLAS_* as they are and, when
+ * there are any, once without them: OpenBLAS reads them when it is loaded. Both obey the rule of the programs, which
+ * choose kernels for themselves where nobody did.
  *
  *   VITRAL_BUILD   where vitrald is (default build)
  *   BENCH_PARTS    only these of passes,picture,methods,service
  *   BENCH_JSON     file for the same figures, one JSON object a line
- *   PEERS_PYTHON, PEERS   a Python and a peers.py: measured before and after, with the model and the folder of the picture */
+ *   PEERS_PYTHON, PEERS   a Python and a peers.py: measured before and after, with the model and the folder of the
+ * picture */
 #include "engine/tensor/gemm.h"
 #include "server/config/config.h"
 #include "tests/bench/measure/measure.h"

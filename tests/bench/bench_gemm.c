@@ -1,6 +1,6 @@
 /* Matrix products of one ViT-Ti/16 forward at 224, one thread: milliseconds and GFLOP/s of each shape, of all, and
- * what the layers around them add (bias, strides of the attention) as a ratio to the bare products; the linear layers by each
- * kernel over packed weights. */
+ * what the layers around them add (bias, strides of the attention) as a ratio to the bare products; the linear layers
+ * by each kernel over packed weights. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -136,7 +136,8 @@ int main(void)
         return 1;
     vt_gemm_set_threads(1);
     double total = 0.0, flops = 0.0;
-    /* OpenBLAS takes an old kernel for a CPU that is newer than itself: four times slower, and only the name shows it */
+    /* OpenBLAS takes an old kernel for a CPU that is newer than itself: four times slower, and only the name shows
+     * it */
     printf("%s, kernels of %s, ViT-Ti/16 at 224, one thread, best of %d\n", vt_gemm_backend(), openblas_get_corename(),
            RUNS);
     for (int i = 0; i < SHAPES; i++) {

@@ -1,8 +1,8 @@
 /* The hot paths of an answer, each once on fixed data, for .ci/instructions.sh, which counts their instructions.
  *
  * It prints the kernels that run ("kernels avx2") and then one line for each path: its name. What is counted is inside
- * count_this(); a request that goes through all of it runs before, so that libraries have filled their tables. One thread; nothing
- * depends on the clock, on addresses or on the environment. Run from the project root. */
+ * count_this(); a request that goes through all of it runs before, so that libraries have filled their tables. One
+ * thread; nothing depends on the clock, on addresses or on the environment. Run from the project root. */
 #include "engine/explain/base/method.h"
 #include "engine/layers/layers.h"
 #include "engine/pass/trace.h"

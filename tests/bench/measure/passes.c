@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Every product of one forward, on scratch of the trace: patch embedding, and per block qkv, scores, mix, projection, MLP.
- * Weights are read anew for each block, as in the pass. */
+/* Every product of one forward, on scratch of the trace: patch embedding, and per block qkv, scores, mix, projection,
+ * MLP. Weights are read anew for each block, as in the pass. */
 static void products(vt_trace *tr)
 {
     const size_t T = tr->T, D = tr->D, M = tr->M, d = tr->d, K = tr->channels * tr->kernel_h * tr->kernel_w;

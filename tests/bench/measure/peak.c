@@ -1,4 +1,5 @@
-/* Compiled with contraction, as engine/tensor/product.c is: each turn of a loop below is one instruction for each sum. */
+/* Compiled with contraction, as engine/tensor/product.c is: each turn of a loop below is one instruction for each
+ * sum. */
 #include "tests/bench/measure/peak.h"
 
 #include "tests/bench/measure/samples.h"

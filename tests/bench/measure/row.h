@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* group: "passes", "picture", "methods", "service", ...; backend NULL: it does not depend on one. With median, minimum and
- * number of the runs where there are samples (else NULL). */
+/* group: "passes", "picture", "methods", "service", ...; backend NULL: it does not depend on one. With median,
+ * minimum and number of the runs where there are samples (else NULL). */
 json_t *bench_row(const char *group, const char *name, const char *backend, const bench_samples *samples);
 void bench_row_real(json_t *row, const char *key, double value);
 void bench_row_text(json_t *row, const char *key, const char *value);

@@ -1,7 +1,7 @@
 /* Times of one thing, run by run, and what they say together.
  *
- * Things that are compared are measured in turn, run k of each within the same moment of the machine, and compared run by
- * run: a machine that drifts moves both sides. CPU time of this thread: neighbours disturb it least. */
+ * Things that are compared are measured in turn, run k of each within the same moment of the machine, and compared
+ * run by run: a machine that drifts moves both sides. CPU time of this thread: neighbours disturb it least. */
 #ifndef VT_BENCH_SAMPLES_H
 #define VT_BENCH_SAMPLES_H
 

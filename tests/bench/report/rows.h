@@ -1,15 +1,15 @@
 /* All that was measured, as the reporting process holds it: JSON objects in the order in which they came.
  *
- * Every row has group, name, and the run that it comes from: what OPENBLAS_* said ("unset", "OPENBLAS_CORETYPE=Haswell") or, for
- * peers, "before" and "after". */
+ * Every row has group, name, and the run that it comes from: what OPENBLAS_* said ("unset",
+ * "OPENBLAS_CORETYPE=Haswell") or, for peers, "before" and "after". */
 #ifndef VT_BENCH_ROWS_H
 #define VT_BENCH_ROWS_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Runs a program and adds each line of its output that is a JSON object, with `run` put in. clean: without any OPENBLAS_*
- * variable. False when it did not end well. */
+/* Runs a program and adds each line of its output that is a JSON object, with `run` put in. clean: without any
+ * OPENBLAS_* variable. False when it did not end well. */
 bool bench_rows_of_program(json_t *rows, const char *const *argv, const char *run, bool clean);
 
 /* Adds the rows of a file that peers.py wrote: group "peers", name "PEER: CASE". */

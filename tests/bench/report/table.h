@@ -6,7 +6,8 @@
 
 void bench_table_print(const json_t *rows, const char *const *runs); /* runs: those of our own, ends with NULL */
 
-/* What is promised of these figures, and whether it held: bounds on ratios, by which a slower machine changes nothing. */
+/* What is promised of these figures, and whether it held: bounds on ratios, by which a slower machine changes
+ * nothing. */
 void bench_bounds_print(const json_t *rows, const char *const *runs, const char *architecture);
 
 #endif
