@@ -38,6 +38,7 @@ static float *attention;                           /* (TOKENS, TOKENS) */
 static float *layer_in, *layer_out, *layer_scores; /* (TOKENS, MLP), (TOKENS, MLP), (HEADS, TOKENS, TOKENS) */
 static float layer_mean[TOKENS], layer_rstd[TOKENS], layer_gain[WIDTH], layer_bias[WIDTH];
 static vt_trace rows, maps, kept;
+static vt_request *request;     /* the answer refers to it */
 static const vt_result *answer; /* with overlay and heat map */
 
 static void must(vt_status status)
@@ -200,7 +201,6 @@ __attribute__((noinline)) void count_this(void (*run)(void))
 static void prepare(void)
 {
     static const vt_pair pairs[] = {{"method", "rollout"}, {"output", "overlay,heatmap,values"}, {"size", "model"}};
-    vt_request *request;
 
     vt_set_blas_threads(1);
     must(vt_model_open(&model, NULL, NULL, &error));
@@ -234,7 +234,6 @@ static void prepare(void)
     must(vt_trace_open(&kept, model, VT_NEEDS_ATTN | VT_NEEDS_ATTN_GRAD, arena, &error));
     must(vt_request_open(&request, model, NULL, pairs, VT_COUNT(pairs), 0, &error));
     must(vt_run(request, file, file_size, arena, NULL, &answer, &error));
-    /* the request stays: the answer refers to it */
 }
 
 int main(void)
@@ -247,6 +246,7 @@ int main(void)
         vt_arena_rewind(arena, mark);
         puts(paths[k].name);
     }
+    vt_request_close(request);
     vt_arena_close(arena);
     vt_model_close(model);
     free(file);
