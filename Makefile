@@ -36,7 +36,7 @@ endif
 KERNEL_OPT = $(if $(filter release,$(VARIANT)),-O3) -fno-math-errno -fno-trapping-math
 KERNELS    = $(wildcard engine/layers/*.c) engine/image/resize.c engine/render/upsample.c engine/render/overlay.c
 # Products may use fused multiply-adds: nothing relies on their last bit, which differs between CPUs in OpenBLAS as well.
-FUSED       = engine/tensor/product.c engine/tensor/product_bf16.c
+FUSED       = engine/tensor/product.c engine/tensor/product_bf16.c tests/bench/measure/peak.c
 
 BLAS_CFLAGS := $(shell pkg-config --cflags openblas 2>/dev/null)
 BLAS_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
@@ -56,7 +56,8 @@ SUPPORT_SRC = $(wildcard tests/support/*.c)
 TEST_DIRS   = unit grad golden http cli deploy
 TEST_SRC    = $(foreach d,$(TEST_DIRS),$(wildcard tests/$(d)/check_*.c))
 TOOL_SRC    = $(wildcard tests/tools/*.c)
-BENCH_SRC   = $(wildcard tests/bench/bench_*.c)
+BENCH_SRC   = $(wildcard tests/bench/*.c)
+BENCH_LIB   = $(wildcard tests/bench/*/*.c)
 FUZZ_SRC    = $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER = tests/fuzz/replay.c
 
@@ -106,6 +107,7 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/repla
 $(BUILD)/tests/tools/%: $(BUILD)/obj/tests/tools/%.o $(LIBSERVER) $(LIBVITRAL)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+$(BUILD)/tests/bench/bench: $(call obj,$(BENCH_LIB))
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT_OBJ) $(LIBSERVER) $(LIBVITRAL)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcheck -lsubunit -lrt $(LIBS)
@@ -127,13 +129,14 @@ test: $(TEST_BIN)
 test-browser: all
 	node tests/browser/check_page.mjs $(BUILD)
 tools: $(TOOL_BIN)
-bench: $(BENCH_BIN)
-	@for b in $(BENCH_BIN); do echo "== $$b"; $$b || exit 1; done
+# BENCH_MODEL=DIR BENCH_PICTURE=FILE, and what tests/bench/bench.c reads from the environment
+bench: all $(BENCH_BIN)
+	@VITRAL_BUILD=$(BUILD) $(BUILD)/tests/bench/bench $(BENCH_MODEL) $(BENCH_PICTURE)
 fuzz-replay: $(FUZZ_BIN)
 	@VITRAL_BUILD=$(BUILD) tests/fuzz/replay.sh $(BUILD)
 
 # ---- checks of the tree ----
-.PHONY: layers headers format format-check lint openapi openapi-check duplicates check-long
+.PHONY: layers headers format format-check lint instructions openapi openapi-check duplicates check-long
 layers:
 	@.ci/layers.sh
 headers:
@@ -150,6 +153,9 @@ format-check:
 	clang-format --dry-run --Werror $(FORMATTED)
 lint:
 	@.ci/lint.sh
+instructions:
+	@[ $(VARIANT) = release ] || { echo 'instructions: the numbers are those of the release build' >&2; exit 2; }
+	@BUILD=$(BUILD) CC=$(CC) .ci/instructions.sh
 openapi: $(BUILD)/vitral
 	$(BUILD)/vitral openapi --update openapi.yaml
 openapi-check: $(BUILD)/vitral
@@ -185,7 +191,8 @@ help:
 	@echo 'make install         DESTDIR= and PREFIX=/usr/local'
 	@echo 'make deb, docker     a Debian package in build/, a container image'
 	@echo 'make VARIANT=debug   also asan, tsan, cov; goes to build/<variant>/'
-	@echo 'make bench           ratios to a base measured in the same process'
+	@echo 'make bench           one table of what everything takes, beside bare products and others (docs/performance.md)'
+	@echo 'make instructions    counts what the hot paths execute; more than 5 % above the stored numbers fails'
 	@echo 'make layers headers format-check lint openapi-check fuzz-replay   what CI checks beside the tests'
 	@echo 'make openapi         rewrite the generated blocks of openapi.yaml'
 	@echo 'make check-long      what takes too long for CI'

@@ -1,16 +1,18 @@
 /* Matrix products of one ViT-Ti/16 forward at 224, one thread: milliseconds and GFLOP/s of each shape, of all, and
- * what the layers around them add (bias, strides of the attention) as a ratio to the bare products. */
+ * what the layers around them add (bias, strides of the attention) as a ratio to the bare products; the linear layers
+ * by each kernel over packed weights. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "engine/layers/layers.h"
 #include "engine/tensor/gemm.h"
+#include "engine/tensor/product.h"
 #include "tests/support/suite.h"
 
 char *openblas_get_corename(void); /* cblas.h would bring complex.h, and that a macro I */
 
-enum { T = 197, D = 192, H = 3, M = 768, L = 12, P = 196, K = 768, RUNS = 15 };
+enum { T = 197, D = 192, H = 3, M = 768, L = 12, P = 196, K = 768, RUNS = 15, PACKED = M * D };
 
 static double now_ms(void)
 {
@@ -57,7 +59,7 @@ static double best_of(void (*run)(const void *), const void *argument)
     return best;
 }
 
-static float *a, *b, *c, *w, *bias, *qkv, *attn;
+static float *a, *b, *c, *w, *bias, *qkv, *attn, *packed; /* packed: (L, PACKED), any values */
 
 static void bare(const void *argument)
 {
@@ -65,6 +67,43 @@ static void bare(const void *argument)
     for (size_t i = 0; i < s->times; i++) /* weights are read anew for each layer, as in a net */
         vt_gemm(c, s->n, a, s->k, false, b + i % L * (M * D), s->trans_b ? s->k : s->n, s->trans_b, s->m, s->n, s->k, 1,
                 0);
+}
+
+/* The linear layers alone, by OpenBLAS (tile NULL) or by one of our kernels over packed weights. */
+static void linear(const void *argument)
+{
+    const vt_tile *tile = argument;
+    for (int i = 0; i < SHAPES; i++) {
+        const shape *s = shapes + i;
+        if (s->times != L)
+            continue;
+        for (size_t l = 0; l < L; l++)
+            if (tile)
+                vt_product_packed(*tile, c, s->n, (vt_left){a, s->k, 1}, packed + l * PACKED, NULL, NULL, s->m, s->n,
+                                  s->k);
+            else
+                vt_gemm(c, s->n, a, s->k, false, b + l * (M * D), s->k, true, s->m, s->n, s->k, 1, 0);
+    }
+}
+
+static void kernels(void)
+{
+    double best[VT_TILES + 1]; /* the last is OpenBLAS */
+    for (int k = 0; k <= VT_TILES; k++)
+        best[k] = 1e9;
+    for (int r = 0; r < RUNS; r++) /* in turn: a slow moment hits all alike */
+        for (vt_tile k = 0; k <= VT_TILES; k++) {
+            if (k < VT_TILES && !vt_tile_runs(k))
+                continue;
+            const double start = now_ms();
+            linear(k < VT_TILES ? &k : NULL);
+            const double spent = now_ms() - start;
+            best[k] = spent < best[k] ? spent : best[k];
+        }
+    for (vt_tile k = 0; k < VT_TILES; k++)
+        if (vt_tile_runs(k))
+            printf("linear layers, packed, %-18s %7.3f ms  %.3f of OpenBLAS's\n", vt_tile_name(k), best[k],
+                   best[k] / best[VT_TILES]);
 }
 
 static void layers(const void *argument)
@@ -91,12 +130,14 @@ int main(void)
 {
     a = filled((size_t)T * M, 1), b = filled((size_t)L * M * D, 2), c = filled((size_t)T * M, 3),
     w = filled((size_t)D * K, 4);
-    bias = filled(1000, 5), qkv = filled((size_t)T * 3 * D, 6), attn = filled((size_t)H * T * T, 7);
-    if (!a || !b || !c || !w || !bias || !qkv || !attn)
+    bias = filled(1000, 5), qkv = filled((size_t)T * 3 * D, 6), attn = filled((size_t)H * T * T, 7),
+    packed = filled((size_t)L * PACKED, 8);
+    if (!a || !b || !c || !w || !bias || !qkv || !attn || !packed)
         return 1;
     vt_gemm_set_threads(1);
     double total = 0.0, flops = 0.0;
-    /* OpenBLAS takes an old kernel for a CPU that is newer than itself: four times slower, and only the name shows it */
+    /* OpenBLAS takes an old kernel for a CPU that is newer than itself: four times slower, and only the name shows
+     * it */
     printf("%s, kernels of %s, ViT-Ti/16 at 224, one thread, best of %d\n", vt_gemm_backend(), openblas_get_corename(),
            RUNS);
     for (int i = 0; i < SHAPES; i++) {
@@ -110,5 +151,6 @@ int main(void)
     printf("%-41s %7.3f ms  %6.1f GFLOP/s\n", "bare products", total, flops / total / 1e6);
     const double with = best_of(layers, NULL);
     printf("%-41s %7.3f ms  %.3f of the bare products\n", "with bias and strides", with, with / total);
+    kernels();
     return 0;
 }
