@@ -159,12 +159,18 @@ static size_t most_bytes(const vts_model_set *set, const vt_limits *limits)
     return most;
 }
 
+/* One for each worker and the spare one of the pool. */
+static size_t arenas(void)
+{
+    return (size_t)settings.workers + 1;
+}
+
 /* Requests with an image_size of their own get no more than a worker's share of memory_max_bytes leaves them: as little as
  * the model that has least room for them leaves, in whatever order the models are named. Before the daemon runs. */
 static void fit_image_size(const vts_model_set *set)
 {
     vt_limits plain = service.limits;
-    const uint64_t share = settings.memory_max_bytes / (uint64_t)settings.workers;
+    const uint64_t share = settings.memory_max_bytes / arenas();
     plain.image_side_max = 0;
     const size_t full = most_bytes(set, &service.limits);
     /* a model that goes beyond the share by itself is refused, whatever is done here */
@@ -178,7 +184,7 @@ static void fit_image_size(const vts_model_set *set)
 static vt_status measure_arena(const vts_model_set *set, size_t *out, vt_error *err)
 {
     const size_t most = most_bytes(set, &service.limits);
-    const size_t share = settings.memory_max_bytes / (size_t)settings.workers;
+    const size_t share = settings.memory_max_bytes / arenas();
     if (settings.memory_max_bytes && most > share) {
         vt_limits plain = service.limits;
         const char *which = "";
@@ -190,8 +196,8 @@ static vt_status measure_arena(const vts_model_set *set, size_t *out, vt_error *
         if (k < set->count && set->count > 1)
             which = vt_model_get_info(set->models[k])->id;
         return vt_error_set(err, VT_E_INVALID, "memory_max_bytes",
-                            "%s%s%s%d workers may need %zu bytes each, more than memory_max_bytes (%llu) allows: fewer "
-                            "workers%s or a smaller pixels_max",
+                            "%s%s%s%d workers and the spare place may need %zu bytes each, more than memory_max_bytes "
+                            "(%llu) allows: fewer workers%s or a smaller pixels_max",
                             *which ? "model " : "", which, *which ? ": " : "", settings.workers, most,
                             (unsigned long long)settings.memory_max_bytes, sized ? ", a smaller image_side_max" : "");
     }
@@ -208,7 +214,9 @@ static vt_status open_pool(const vts_model_set *set, vt_error *err)
     const vt_status st = measure_arena(set, &options.arena_bytes, err);
     if (st != VT_OK)
         return st;
-    vts_log_note(&log_, "workers", "%zu workers, %zu places in the queue, at most %zu bytes of arena each",
+    vts_log_note(&log_, "workers",
+                 "%zu workers, %zu places in the queue, at most %zu bytes of arena each "
+                 "and one to spare",
                  options.workers, options.queue, options.arena_bytes);
     return vts_pool_open(&service.pool, &options, err);
 }

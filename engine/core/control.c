@@ -1,7 +1,7 @@
 /* Cancel flag, deadline and progress of a run.
  *
  * The flag is the only field that two threads touch: it is read and written atomically (relaxed, since nothing else
- * is published by it). Without deadline and `gone` a check is that one load. The clock is cheap (no system call);
+ * is published by it). Without deadline, `gone` and `rest` a check is that one load. The clock is cheap (no system call);
  * `gone` may poll a socket, so it and the deadline are looked at every 2 ms at most. */
 #include "vitral/control.h"
 
@@ -44,7 +44,7 @@ vt_status vt_control_check(vt_control *control, vt_error *err)
         return VT_OK;
     if (__atomic_load_n(&control->cancelled, __ATOMIC_RELAXED))
         return cancelled(err);
-    if (control->deadline_ns == 0 && !control->gone)
+    if (control->deadline_ns == 0 && !control->gone && !control->rest)
         return VT_OK;
     const int64_t now = vt_now_ns();
     if (control->checked_ns != 0 && now - control->checked_ns < check_interval_ns)
@@ -58,6 +58,8 @@ vt_status vt_control_check(vt_control *control, vt_error *err)
         vt_control_cancel(control);
         return cancelled(err);
     }
+    if (control->rest)
+        control->rest(control->rest_host);
     return VT_OK;
 }
 

@@ -21,6 +21,11 @@ typedef struct vt_control {
     void (*progress)(void *host, const char *stage, uint64_t done, uint64_t total); /* may be NULL; stages may take
                                                                                        turns, none goes back */
     void *host;
+    void (*rest)(
+        void
+            *host); /* may be NULL: called between steps, on the run's own thread; whatever the host does there, however
+                                 long it takes, the run goes on afterwards as if nothing had been */
+    void *rest_host;
     uint64_t round, rounds; /* of stages that come once for each target; 0 of 0: once. The run's own */
 } vt_control;
 
@@ -28,7 +33,7 @@ typedef struct vt_control {
 void vt_control_init(vt_control *control, uint64_t deadline_ms);
 void vt_control_cancel(vt_control *control); /* any thread */
 
-/* VT_OK, VT_E_CANCELLED or VT_E_DEADLINE. Cheap: one relaxed load; the clock and `gone` at most every 2 ms.
+/* VT_OK, VT_E_CANCELLED or VT_E_DEADLINE. Cheap: one relaxed load; the clock, `gone` and `rest` at most every 2 ms.
  * NULL control is always VT_OK. */
 VT_MUST_USE vt_status vt_control_check(vt_control *control, vt_error *err);
 

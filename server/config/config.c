@@ -128,7 +128,7 @@ static const vt_param table[] = {
      .max = 86400,
      .def = 600},
     {.name = "memory_max_bytes",
-     .help = "most that the workers may reserve together; 0: no limit",
+     .help = "most that the workers and the spare place beside them may reserve together; 0: no limit",
      .unit = "bytes",
      .type = VT_SEED,
      FIELD(memory_max_bytes),

@@ -288,6 +288,7 @@ static void answer(vts_request *r, bool predict, void (*work)(vts_job *, vt_aren
     if (r->refusal.set)
         goto out;
     job->work = work;
+    job->is_long = vt_request_cost(job->request) > VTS_LONG_FORWARDS;
     job->models = vts_model_set_hold(r->models);
     job->model = p->model;
     job->accept = r->accept;

@@ -21,6 +21,9 @@
 #include "vitral/run.h"
 
 enum { VTS_ID_MAX = 64, VTS_DIGEST_TEXT = 72 };
+enum {
+    VTS_LONG_FORWARDS = 20
+}; /* a second of ViT-B on one core; single passes and relevance are below, sampling is above */
 
 typedef enum vts_accept { VTS_ACCEPT_JSON, VTS_ACCEPT_PNG, VTS_ACCEPT_EVENTS } vts_accept;
 
@@ -47,6 +50,7 @@ struct vts_job {
     vts_model_set *models;          /* a reference: what `model` and `request` stand on */
     const vt_model *model;
     vt_request *request;
+    bool is_long; /* costs more than VTS_LONG_FORWARDS: lends its worker to others between its steps */
     vts_accept accept;
     uint8_t *picture; /* malloc'ed; NULL without one */
     size_t picture_size;

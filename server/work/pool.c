@@ -1,4 +1,4 @@
-/* A fixed ring, one mutex, one condition variable for work and one for idleness.
+/* A fixed ring for short jobs and one for long ones, one mutex, one condition variable for work and one for idleness.
  *
  * Reserve and publish are two steps because libmicrohttpd wants the connection suspended between them: a slot must be
  * certain before the suspend, and the job must not start before it. `reserved` counts a job from reserve until just
@@ -18,14 +18,24 @@ typedef struct worker {
     vts_pool *pool;
     pthread_t thread;
     vt_arena *arena;
-    vts_job *job; /* what it runs, NULL between jobs; under the lock */
+    vts_job *job, *lent_to; /* what it runs, NULL between jobs, and what it runs meanwhile; under the lock */
+    int64_t lends_again_ns; /* its long job goes on until then; its own */
 } worker;
+
+typedef struct lane {
+    vts_job **ring; /* (slots) */
+    size_t head, count;
+} lane;
 
 struct vts_pool {
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
-    vts_job **ring; /* (slots) */
-    size_t slots, head, queued, reserved, running, workers_count, started, keep_bytes, arena_bytes, arena_peak;
+    lane lanes[2]; /* short, long */
+    size_t slots, long_slots, reserved, long_reserved, running, workers_count, started, keep_bytes, arena_bytes,
+        arena_peak;
+    size_t waiting;  /* workers without a job */
+    vt_arena *spare; /* for a short job on a worker that is lent */
+    bool lent;
     uint64_t finished;
     double job_seconds;
     int64_t promised_ns; /* up to then each second has its returning clients */
@@ -33,15 +43,48 @@ struct vts_pool {
     worker workers[];
 };
 
-/* Stopping, and no slot is left between reserve and publish: no job can come any more. Under the lock. */
+/* ---- the lanes, under the lock ---- */
+
+static size_t queued(const vts_pool *pool)
+{
+    return pool->lanes[false].count + pool->lanes[true].count;
+}
+
+static void put(vts_pool *pool, vts_job *job)
+{
+    lane *l = &pool->lanes[job->is_long];
+    l->ring[(l->head + l->count) % pool->slots] = job;
+    l->count++;
+}
+
+static vts_job *take(vts_pool *pool, bool is_long)
+{
+    lane *l = &pool->lanes[is_long];
+    vts_job *job = l->ring[l->head];
+    l->head = (l->head + 1) % pool->slots;
+    l->count--;
+    return job;
+}
+
+/* Who came first goes first, whatever the kind. */
+static vts_job *take_any(vts_pool *pool)
+{
+    const lane *s = &pool->lanes[false], *l = &pool->lanes[true];
+    return take(pool,
+                s->count == 0 || (l->count > 0 && l->ring[l->head]->published_ns < s->ring[s->head]->published_ns));
+}
+
+/* Stopping, and no slot is left between reserve and publish: no job can come any more. */
 static bool is_over(const vts_pool *pool)
 {
     return pool->stopping && pool->reserved == pool->running;
 }
 
-/* A slot has become free. Under the lock. */
-static void slot_freed(vts_pool *pool)
+static void free_slot(vts_pool *pool, bool is_long)
 {
+    pool->reserved--;
+    if (is_long)
+        pool->long_reserved--;
     if (pool->reserved == 0) {
         pool->promised_ns = 0; /* nothing to wait for any more */
         pthread_cond_broadcast(&pool->idle);
@@ -50,15 +93,71 @@ static void slot_freed(vts_pool *pool)
         pthread_cond_broadcast(&pool->work);
 }
 
+/* ---- work ---- */
+
 /* A model that came later may need more than was reserved at the start. The old arena goes only when there is a new one. */
-static void grow_arena(worker *me, size_t bytes)
+static void grow_arena(vt_arena **arena, size_t bytes)
 {
     vt_arena *larger = NULL;
     vt_error err;
-    if (vt_arena_capacity(me->arena) >= bytes || vt_arena_open(&larger, bytes, &err) != VT_OK)
+    if (vt_arena_capacity(*arena) >= bytes || vt_arena_open(&larger, bytes, &err) != VT_OK)
         return;
-    vt_arena_close(me->arena);
-    me->arena = larger;
+    vt_arena_close(*arena);
+    *arena = larger;
+}
+
+/* Runs a job that was taken, with the lock on entry and at the end, without it between. shown: where a stop finds it. */
+static void serve(vts_pool *pool, vts_job *job, vts_job **shown, vt_arena **arena)
+{
+    pool->running++;
+    *shown = job;
+    const bool stopping = pool->stopping, is_long = job->is_long;
+    const size_t arena_bytes = pool->arena_bytes;
+    pthread_mutex_unlock(&pool->lock);
+
+    grow_arena(arena, arena_bytes);
+    job->started_ns = vt_now_ns();
+    const bool overdue = job->control.deadline_ns && job->started_ns >= job->control.deadline_ns;
+    job->work(job, *arena, stopping ? VTS_ABANDONED : overdue ? VTS_OVERDUE : VTS_RUN);
+    job->ended_ns = vt_now_ns();
+    const double seconds = (double)(job->ended_ns - job->started_ns) * 1e-9;
+    if (job->stats && !stopping && !overdue) /* the others were not run */
+        vts_stats_job(job->stats, job->kind, (double)(job->started_ns - job->published_ns) * 1e-9, seconds);
+
+    pthread_mutex_lock(&pool->lock);
+    *shown = NULL;
+    pool->running--;
+    pool->finished++;
+    if (!stopping && !overdue)
+        pool->job_seconds = pool->job_seconds > 0.0 ? 0.8 * pool->job_seconds + 0.2 * seconds : seconds;
+    if (vt_arena_peak(*arena) > pool->arena_peak)
+        pool->arena_peak = vt_arena_peak(*arena);
+    free_slot(pool, is_long);
+    pthread_mutex_unlock(&pool->lock);
+
+    job->finished(job); /* and now it is gone */
+    vt_arena_reset(*arena, pool->keep_bytes);
+    pthread_mutex_lock(&pool->lock);
+}
+
+/* Called by a long job between its steps: a short one that would have to wait runs here and now. Afterwards the long one
+ * goes on for as long as that took, so that it has at least half of its worker whatever comes. */
+static void lend(void *host)
+{
+    worker *me = host;
+    vts_pool *pool = me->pool;
+    const int64_t start = vt_now_ns();
+    if (start < me->lends_again_ns)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    if (pool->lanes[false].count > pool->waiting && !pool->lent && !pool->stopping) {
+        pool->lent = true;
+        serve(pool, take(pool, false), &me->lent_to, &pool->spare);
+        pool->lent = false;
+        const int64_t now = vt_now_ns();
+        me->lends_again_ns = now + (now - start);
+    }
+    pthread_mutex_unlock(&pool->lock);
 }
 
 static void *run_worker(void *raw)
@@ -67,43 +166,20 @@ static void *run_worker(void *raw)
     vts_pool *pool = me->pool;
     pthread_mutex_lock(&pool->lock);
     for (;;) {
-        while (pool->queued == 0 && !is_over(pool))
+        while (queued(pool) == 0 && !is_over(pool)) {
+            pool->waiting++;
             pthread_cond_wait(&pool->work, &pool->lock);
-        if (pool->queued == 0)
+            pool->waiting--;
+        }
+        if (queued(pool) == 0)
             break;
-        vts_job *job = pool->ring[pool->head];
-        pool->head = (pool->head + 1) % pool->slots;
-        pool->queued--;
-        pool->running++;
-        me->job = job;
-        const bool stopping = pool->stopping;
-        const size_t arena_bytes = pool->arena_bytes;
-        pthread_mutex_unlock(&pool->lock);
-
-        grow_arena(me, arena_bytes);
-        job->started_ns = vt_now_ns();
-        const bool overdue = job->control.deadline_ns && job->started_ns >= job->control.deadline_ns;
-        job->work(job, me->arena, stopping ? VTS_ABANDONED : overdue ? VTS_OVERDUE : VTS_RUN);
-        job->ended_ns = vt_now_ns();
-        const double seconds = (double)(job->ended_ns - job->started_ns) * 1e-9;
-        if (job->stats && !stopping && !overdue) /* the others were not run */
-            vts_stats_job(job->stats, job->kind, (double)(job->started_ns - job->published_ns) * 1e-9, seconds);
-
-        pthread_mutex_lock(&pool->lock);
-        me->job = NULL;
-        pool->running--;
-        pool->reserved--;
-        pool->finished++;
-        if (!stopping && !overdue)
-            pool->job_seconds = pool->job_seconds > 0.0 ? 0.8 * pool->job_seconds + 0.2 * seconds : seconds;
-        if (vt_arena_peak(me->arena) > pool->arena_peak)
-            pool->arena_peak = vt_arena_peak(me->arena);
-        slot_freed(pool);
-        pthread_mutex_unlock(&pool->lock);
-
-        job->finished(job); /* and now it is gone */
-        vt_arena_reset(me->arena, pool->keep_bytes);
-        pthread_mutex_lock(&pool->lock);
+        vts_job *job = take_any(pool);
+        if (job->is_long) {
+            job->control.rest = lend;
+            job->control.rest_host = me;
+            me->lends_again_ns = 0;
+        }
+        serve(pool, job, &me->job, &me->arena);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;
@@ -146,9 +222,14 @@ vt_status vts_pool_open(vts_pool **out, const vts_pool_options *options, vt_erro
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->idle, &attr);
     pthread_condattr_destroy(&attr);
-    pool->ring = calloc(pool->slots, sizeof *pool->ring);
-    if (!pool->ring)
-        st = vt_error_set(err, VT_E_NOMEM, "", "no memory for the queue");
+    pool->long_slots = pool->slots - (options->queue + 1) / 2;
+    for (size_t k = 0; k < 2 && st == VT_OK; k++) {
+        pool->lanes[k].ring = calloc(pool->slots, sizeof *pool->lanes[k].ring);
+        if (!pool->lanes[k].ring)
+            st = vt_error_set(err, VT_E_NOMEM, "", "no memory for the queue");
+    }
+    if (st == VT_OK)
+        st = vt_arena_open(&pool->spare, options->arena_bytes, err);
     for (size_t k = 0; k < options->workers && st == VT_OK; k++) {
         worker *me = &pool->workers[k];
         me->pool = pool;
@@ -166,21 +247,23 @@ vt_status vts_pool_open(vts_pool **out, const vts_pool_options *options, vt_erro
     return VT_OK;
 }
 
-bool vts_pool_reserve(vts_pool *pool)
+bool vts_pool_reserve(vts_pool *pool, bool is_long)
 {
     pthread_mutex_lock(&pool->lock);
-    const bool ok = !pool->stopping && pool->reserved < pool->slots;
-    if (ok)
+    const bool ok =
+        !pool->stopping && pool->reserved < pool->slots && (!is_long || pool->long_reserved < pool->long_slots);
+    if (ok) {
         pool->reserved++;
+        pool->long_reserved += is_long;
+    }
     pthread_mutex_unlock(&pool->lock);
     return ok;
 }
 
-void vts_pool_unreserve(vts_pool *pool)
+void vts_pool_unreserve(vts_pool *pool, bool is_long)
 {
     pthread_mutex_lock(&pool->lock);
-    pool->reserved--;
-    slot_freed(pool);
+    free_slot(pool, is_long);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -189,8 +272,7 @@ void vts_pool_publish(vts_pool *pool, vts_job *job)
     pthread_mutex_lock(&pool->lock);
     job->published_ns = vt_now_ns();
     job->control.deadline_ns = job->deadline_ms ? job->published_ns + (int64_t)job->deadline_ms * 1000000 : 0;
-    pool->ring[(pool->head + pool->queued) % pool->slots] = job;
-    pool->queued++;
+    put(pool, job);
     pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->lock);
 }
@@ -209,8 +291,9 @@ void vts_pool_state_of(vts_pool *pool, vts_pool_state *state)
     *state = (vts_pool_state){.workers = pool->workers_count,
                               .slots = pool->slots,
                               .reserved = pool->reserved,
-                              .queued = pool->queued,
+                              .queued = queued(pool),
                               .running = pool->running,
+                              .long_slots = pool->long_slots,
                               .finished = pool->finished,
                               .job_seconds = pool->job_seconds,
                               .arena_peak = pool->arena_peak};
@@ -222,7 +305,7 @@ enum { RETRY_MAX = 60, SPREAD_MAX = 15 };
 /* Until the queue is empty, in whole seconds. Under the lock. */
 static unsigned drained_in(const vts_pool *pool)
 {
-    const double seconds = (double)pool->queued * pool->job_seconds / (double)pool->workers_count;
+    const double seconds = (double)queued(pool) * pool->job_seconds / (double)pool->workers_count;
     if (!(seconds > 1.0))
         return 1;
     return seconds >= RETRY_MAX ? RETRY_MAX : (unsigned)seconds + (seconds > (double)(unsigned)seconds);
@@ -272,15 +355,22 @@ bool vts_pool_wait_idle(vts_pool *pool, uint64_t timeout_ms)
     return idle;
 }
 
+static void cancel(vts_job *job)
+{
+    if (!job)
+        return;
+    atomic_store(&job->stopped, true); /* before the flag that is acted on */
+    vt_control_cancel(&job->control);
+}
+
 void vts_pool_stop(vts_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     pool->stopping = true;
-    for (size_t k = 0; k < pool->workers_count; k++)
-        if (pool->workers[k].job) {
-            atomic_store(&pool->workers[k].job->stopped, true); /* before the flag that is acted on */
-            vt_control_cancel(&pool->workers[k].job->control);
-        }
+    for (size_t k = 0; k < pool->workers_count; k++) {
+        cancel(pool->workers[k].job);
+        cancel(pool->workers[k].lent_to);
+    }
     pthread_cond_broadcast(&pool->work);
     const bool join = !pool->joined;
     pool->joined = true;
@@ -299,6 +389,8 @@ void vts_pool_close(vts_pool *pool)
     pthread_cond_destroy(&pool->work);
     pthread_cond_destroy(&pool->idle);
     pthread_mutex_destroy(&pool->lock);
-    free(pool->ring);
+    vt_arena_close(pool->spare);
+    free(pool->lanes[false].ring);
+    free(pool->lanes[true].ring);
     free(pool);
 }

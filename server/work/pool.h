@@ -1,4 +1,8 @@
-/* Workers and their bounded queue. */
+/* Workers and their bounded queue.
+ *
+ * Long jobs (vts_job.is_long) may take every worker, but nobody waits for them: between two of its steps a long job lends
+ * its worker to a short one that is waiting, then works on for at least as long as that took. One loan at a time, since
+ * there is one spare arena. They may not take every slot either: half of the queue is left to the short ones. */
 #ifndef VTS_WORK_POOL_H
 #define VTS_WORK_POOL_H
 
@@ -14,7 +18,7 @@ typedef struct vts_pool vts_pool;
 typedef struct vts_pool_options {
     size_t workers;     /* at least 1 */
     size_t queue;       /* jobs that may wait beside those that run; 0 is allowed */
-    size_t arena_bytes; /* of each worker; may grow later */
+    size_t arena_bytes; /* of each worker, and of the spare one; may grow later */
     size_t keep_bytes;  /* of its arena that stay resident between jobs */
 } vts_pool_options;
 
@@ -22,17 +26,19 @@ typedef struct vts_pool_state {
     size_t workers, slots; /* slots = workers + queue */
     size_t reserved;       /* slots taken: waiting, running, or about to be published */
     size_t queued;         /* waiting */
-    size_t running;
-    uint64_t finished;  /* jobs so far */
-    double job_seconds; /* moving average; 0 before the first job */
-    size_t arena_peak;  /* largest of all workers */
+    size_t running;        /* more than workers while one is lent */
+    size_t long_slots;     /* of all slots, those that long jobs may take */
+    uint64_t finished;     /* jobs so far */
+    double job_seconds;    /* moving average; 0 before the first job */
+    size_t arena_peak;     /* largest of all workers */
 } vts_pool_state;
 
 VT_MUST_USE vt_status vts_pool_open(vts_pool **out, const vts_pool_options *options, vt_error *err);
 
-/* A firm slot, or false when the queue is full or the pool stops. Each true is followed by one publish or unreserve. */
-bool vts_pool_reserve(vts_pool *pool);
-void vts_pool_unreserve(vts_pool *pool);
+/* A firm slot for such a job, or false when the queue is full or the pool stops. Each true is followed by one publish or
+ * unreserve of the same kind. */
+bool vts_pool_reserve(vts_pool *pool, bool is_long);
+void vts_pool_unreserve(vts_pool *pool, bool is_long);
 
 /* Hands the job to the workers; never fails, since its slot is firm. From here on the job is theirs. */
 void vts_pool_publish(vts_pool *pool, vts_job *job);

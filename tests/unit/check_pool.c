@@ -96,10 +96,10 @@ START_TEST(slots_are_firm_and_bounded)
 {
     vts_pool_state state;
     for (int k = 0; k < 5; k++) {
-        ck_assert_msg(vts_pool_reserve(pool), "slot %d", k);
+        ck_assert_msg(vts_pool_reserve(pool, false), "slot %d", k);
         publish(0);
     }
-    ck_assert_msg(!vts_pool_reserve(pool), "a sixth slot of five");
+    ck_assert_msg(!vts_pool_reserve(pool, false), "a sixth slot of five");
     wait_for(&running, 2);
     vts_pool_state_of(pool, &state);
     ck_assert_uint_eq(state.reserved, 5);
@@ -113,18 +113,18 @@ START_TEST(slots_are_firm_and_bounded)
     ck_assert_uint_eq(state.finished, 5);
     ck_assert(state.job_seconds > 0.0);
     ck_assert_uint_ge(state.arena_peak, 1 << 16);
-    ck_assert(vts_pool_reserve(pool));
-    vts_pool_unreserve(pool);
+    ck_assert(vts_pool_reserve(pool, false));
+    vts_pool_unreserve(pool, false);
     ck_assert(vts_pool_wait_idle(pool, 0));
 }
 END_TEST
 
 START_TEST(overdue_jobs_are_not_run)
 {
-    vts_pool_reserve(pool), publish(0);
-    vts_pool_reserve(pool), publish(0);
+    vts_pool_reserve(pool, false), publish(0);
+    vts_pool_reserve(pool, false), publish(0);
     wait_for(&running, 2);
-    vts_pool_reserve(pool), publish(5);
+    vts_pool_reserve(pool, false), publish(5);
     pause_ms(20);
     open_the_gate();
     wait_for(&finished, 3);
@@ -135,7 +135,7 @@ END_TEST
 
 START_TEST(a_deadline_stops_a_running_job)
 {
-    vts_pool_reserve(pool), publish(30);
+    vts_pool_reserve(pool, false), publish(30);
     wait_for(&finished, 1);
     ck_assert_int_eq(stopped_by_cancel, 1);
 }
@@ -144,13 +144,13 @@ END_TEST
 START_TEST(stop_answers_every_job)
 {
     for (int k = 0; k < 5; k++)
-        ck_assert(vts_pool_reserve(pool)), publish(0);
+        ck_assert(vts_pool_reserve(pool, false)), publish(0);
     wait_for(&running, 2);
     vts_pool_stop(pool);
     ck_assert_int_eq(finished, 5);
     ck_assert_int_eq(stopped_by_cancel, 2);
     ck_assert_int_eq(verdicts[VTS_ABANDONED], 3);
-    ck_assert_msg(!vts_pool_reserve(pool), "a slot after the end");
+    ck_assert_msg(!vts_pool_reserve(pool, false), "a slot after the end");
 }
 END_TEST
 
@@ -164,7 +164,7 @@ static void *stop_it(void *raw)
 START_TEST(a_late_publish_is_answered)
 {
     pthread_t thread;
-    ck_assert(vts_pool_reserve(pool));
+    ck_assert(vts_pool_reserve(pool, false));
     ck_assert_int_eq(pthread_create(&thread, NULL, stop_it, pool), 0);
     pause_ms(20);
     publish(0);
@@ -178,7 +178,7 @@ START_TEST(retry_after_is_between_1_and_60)
 {
     ck_assert_uint_eq(vts_pool_retry_after(pool), 1);
     open_the_gate();
-    vts_pool_reserve(pool), publish(0);
+    vts_pool_reserve(pool, false), publish(0);
     wait_for(&finished, 1);
     ck_assert_uint_eq(vts_pool_retry_after(pool), 1);
 }
@@ -196,8 +196,8 @@ START_TEST(promises_are_spread)
     for (unsigned k = 0; k < 1000; k++)
         last = vts_pool_promise(pool);
     ck_assert_uint_eq(last, 16);
-    ck_assert(vts_pool_reserve(pool));
-    vts_pool_unreserve(pool); /* idle: nobody need wait */
+    ck_assert(vts_pool_reserve(pool, false));
+    vts_pool_unreserve(pool, false); /* idle: nobody need wait */
     ck_assert_uint_eq(vts_pool_promise(pool), 1);
 }
 END_TEST
@@ -206,11 +206,11 @@ static void *hammer(void *raw)
 {
     int *taken = raw;
     for (int k = 0; k < 500; k++)
-        if (vts_pool_reserve(pool)) {
+        if (vts_pool_reserve(pool, false)) {
             ++*taken;
             if (k % 7 == 0) {
                 --*taken;
-                vts_pool_unreserve(pool);
+                vts_pool_unreserve(pool, false);
             } else
                 publish(0);
         }
@@ -255,13 +255,130 @@ START_TEST(arenas_grow)
         job->work = work_large;
         job->finished = done;
         vts_pool_grow(pool, sizes[k]);
-        ck_assert(vts_pool_reserve(pool));
+        ck_assert(vts_pool_reserve(pool, false));
         vt_control_init(&job->control, 0);
         vts_pool_publish(pool, job);
         wait_for(&finished, k + 1);
         ck_assert_msg(large_fits == fits[k], "%d of %d jobs found room after growing to %zu", large_fits, k + 1,
                       sizes[k]);
     }
+}
+END_TEST
+
+/* ---- long jobs ---- */
+
+enum { SHORT_MS = 20 };
+static int shorts_done;
+static int64_t short_started[3];
+
+/* Takes its time and does not look at the control. */
+static void brief(vts_job *job, vt_arena *arena, vts_verdict verdict)
+{
+    ck_assert_ptr_nonnull(vt_arena_alloc(arena, 1 << 18, 1)); /* beside what the long job holds: an arena of its own */
+    ck_assert_int_eq(verdict, VTS_RUN);
+    pthread_mutex_lock(&lock);
+    if (shorts_done < 3)
+        short_started[shorts_done] = vt_now_ns();
+    pthread_mutex_unlock(&lock);
+    pause_ms(SHORT_MS);
+    pthread_mutex_lock(&lock);
+    shorts_done++;
+    pthread_mutex_unlock(&lock);
+    vts_reply_static(&job->reply, 200, "text/plain", "x", 1);
+}
+
+static void publish_as(vts_pool *to, bool is_long, void (*what)(vts_job *, vt_arena *, vts_verdict))
+{
+    ck_assert(vts_pool_reserve(to, is_long));
+    vts_job *job = vts_job_new();
+    ck_assert_ptr_nonnull(job);
+    job->work = what;
+    job->finished = done;
+    job->is_long = is_long;
+    vt_control_init(&job->control, 0);
+    vts_pool_publish(to, job);
+}
+
+START_TEST(long_jobs_lend_their_workers)
+{
+    vts_pool_state state;
+    shorts_done = 0;
+    publish_as(pool, true, work), publish_as(pool, true, work);
+    wait_for(&running, 2);
+    publish_as(pool, true, work); /* waits, and was first */
+    publish_as(pool, false, brief);
+    wait_for(&finished, 1);
+    ck_assert_int_eq(shorts_done, 1);
+    vts_pool_state_of(pool, &state);
+    ck_assert(state.running == 2 && state.queued == 1 && state.reserved == 3);
+    open_the_gate();
+    wait_for(&finished, 4);
+    ck_assert_int_eq(stopped_by_cancel, 0);
+    ck_assert_int_eq(verdicts[VTS_RUN], 3);
+}
+END_TEST
+
+/* The second and third short job come up one loan and one stretch of the long job's own work after the one before. */
+START_TEST(a_long_job_keeps_half_of_its_worker)
+{
+    const vts_pool_options options = {.workers = 1, .queue = 8, .arena_bytes = 1 << 20, .keep_bytes = 1 << 12};
+    vts_pool *one = NULL;
+    vt_error err = {0};
+    shorts_done = 0;
+    ck_assert_msg(vts_pool_open(&one, &options, &err) == VT_OK, "%s", err.msg);
+    publish_as(one, true, work);
+    wait_for(&running, 1);
+    for (int k = 0; k < 3; k++)
+        publish_as(one, false, brief);
+    wait_for(&finished, 3);
+    ck_assert_int_eq(running, 1);
+    for (int k = 1; k < 3; k++)
+        ck_assert_msg(short_started[k] - short_started[k - 1] >= 2 * SHORT_MS * (int64_t)1000000,
+                      "loan %d began %.1f ms after the one before", k,
+                      (double)(short_started[k] - short_started[k - 1]) * 1e-6);
+    open_the_gate();
+    wait_for(&finished, 4);
+    vts_pool_close(one);
+}
+END_TEST
+
+START_TEST(half_of_the_queue_is_for_short_jobs)
+{
+    vts_pool_state state;
+    vts_pool_state_of(pool, &state);
+    ck_assert_uint_eq(state.long_slots, 3); /* of 2 workers and 3 places */
+    for (int k = 0; k < 3; k++)
+        ck_assert(vts_pool_reserve(pool, true));
+    ck_assert(!vts_pool_reserve(pool, true));
+    ck_assert(vts_pool_reserve(pool, false) && vts_pool_reserve(pool, false) && !vts_pool_reserve(pool, false));
+    vts_pool_unreserve(pool, false);
+    ck_assert(!vts_pool_reserve(pool, true));
+    vts_pool_unreserve(pool, true);
+    ck_assert(vts_pool_reserve(pool, true));
+    for (int k = 0; k < 3; k++)
+        vts_pool_unreserve(pool, true);
+    vts_pool_unreserve(pool, false);
+    ck_assert(vts_pool_wait_idle(pool, 0));
+}
+END_TEST
+
+/* Both the long job and the short one that runs on its worker hear of the end. */
+START_TEST(stop_reaches_both_of_a_loan)
+{
+    const vts_pool_options options = {.workers = 1, .queue = 8, .arena_bytes = 1 << 20, .keep_bytes = 1 << 12};
+    vts_pool *one = NULL;
+    vt_error err = {0};
+    ck_assert_msg(vts_pool_open(&one, &options, &err) == VT_OK, "%s", err.msg);
+    publish_as(one, true, work);
+    wait_for(&running, 1);
+    publish_as(one, false, work);
+    wait_for(&running, 2);
+    publish_as(one, false, work), publish_as(one, true, work);
+    vts_pool_stop(one);
+    ck_assert_int_eq(finished, 4);
+    ck_assert_int_eq(stopped_by_cancel, 2);
+    ck_assert_int_eq(verdicts[VTS_ABANDONED], 2);
+    vts_pool_close(one);
 }
 END_TEST
 
@@ -282,4 +399,7 @@ VT_SUITE("pool", tcase_add_checked_fixture(tc, set_up, tear_down); tcase_add_tes
          tcase_add_test(tc, overdue_jobs_are_not_run); tcase_add_test(tc, a_deadline_stops_a_running_job);
          tcase_add_test(tc, stop_answers_every_job); tcase_add_test(tc, a_late_publish_is_answered);
          tcase_add_test(tc, retry_after_is_between_1_and_60); tcase_add_test(tc, promises_are_spread);
-         tcase_add_test(tc, many_publishers); tcase_add_test(tc, arenas_grow); tcase_add_test(tc, bad_options))
+         tcase_add_test(tc, many_publishers); tcase_add_test(tc, arenas_grow);
+         tcase_add_test(tc, long_jobs_lend_their_workers); tcase_add_test(tc, a_long_job_keeps_half_of_its_worker);
+         tcase_add_test(tc, half_of_the_queue_is_for_short_jobs); tcase_add_test(tc, stop_reaches_both_of_a_loan);
+         tcase_add_test(tc, bad_options))
