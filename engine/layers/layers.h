@@ -12,8 +12,8 @@
 /* Linear: out (T, O) = x (T, I) w^T + b.   w: (O, I)   b: (O) or NULL. By OpenBLAS. */
 void vt_linear_forward(float *out, const float *x, const float *w, const float *b, size_t T, size_t I, size_t O);
 /* The same by the kernels of product.h, with `add` (T, O), or NULL, on top; add may be out.   packed: vt_pack of w */
-void vt_linear_packed(float *out, const float *x, const float *packed, const float *b, const float *add, size_t T,
-                      size_t I, size_t O);
+void vt_linear_packed(vt_backend backend, float *out, const float *x, const float *packed, const float *b,
+                      const float *add, size_t T, size_t I, size_t O);
 /* dx (T, I) = dout (T, O) w; set, not added to. */
 void vt_linear_backward(vt_backend backend, float *dx, const float *dout, const float *w, size_t T, size_t I, size_t O);
 /* The same, ADDED to dx: for an input that several layers read. */
@@ -27,8 +27,8 @@ void vt_qkv_forward(float *out, const float *x, const float *const w[3], const f
 void vt_qkv_forward_rows(float *out, const float *x, const float *const w[3], const float *b, size_t T, size_t D,
                          size_t rows);
 /* What vt_qkv_forward_rows does, from the packed copy of [w_q; w_k; w_v]. */
-void vt_qkv_packed_rows(float *out, const float *x, const float *packed, const float *b, size_t T, size_t D,
-                        size_t rows);
+void vt_qkv_packed_rows(vt_backend backend, float *out, const float *x, const float *packed, const float *b, size_t T,
+                        size_t D, size_t rows);
 /* dx (T, D) = dout (T, 3D) [w_q; w_k; w_v]; set, not added to. */
 void vt_qkv_backward(vt_backend backend, float *dx, const float *dout, const float *const w[3], size_t T, size_t D);
 

@@ -16,10 +16,10 @@ void vt_linear_forward(float *out, const float *x, const float *w, const float *
     vt_gemm(out, O, x, I, false, w, I, true, T, O, I, 1.0f, b ? 1.0f : 0.0f);
 }
 
-void vt_linear_packed(float *out, const float *x, const float *packed, const float *b, const float *add, size_t T,
-                      size_t I, size_t O)
+void vt_linear_packed(vt_backend backend, float *out, const float *x, const float *packed, const float *b,
+                      const float *add, size_t T, size_t I, size_t O)
 {
-    vt_product_packed(vt_tile_best(), out, O, (vt_left){x, I, 1}, packed, b, add, T, O, I);
+    vt_product_packed(vt_backend_tile(backend), out, O, (vt_left){x, I, 1}, packed, b, add, T, O, I);
 }
 
 void vt_linear_backward(vt_backend backend, float *dx, const float *dout, const float *w, size_t T, size_t I, size_t O)
@@ -61,11 +61,11 @@ void vt_qkv_forward_rows(float *out, const float *x, const float *const w[3], co
     }
 }
 
-void vt_qkv_packed_rows(float *out, const float *x, const float *packed, const float *b, size_t T, size_t D,
-                        size_t rows)
+void vt_qkv_packed_rows(vt_backend backend, float *out, const float *x, const float *packed, const float *b, size_t T,
+                        size_t D, size_t rows)
 {
     const vt_left left = {x, D, 1};
-    const vt_tile tile = vt_tile_best();
+    const vt_tile tile = vt_backend_tile(backend);
     if (D % VT_PANEL) { /* q ends inside a panel: all of it, then */
         vt_product_packed(tile, out, 3 * D, left, packed, b, NULL, T, 3 * D, D);
         return;

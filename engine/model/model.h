@@ -5,6 +5,7 @@
 #ifndef VT_MODEL_MODEL_H
 #define VT_MODEL_MODEL_H
 
+#include "engine/tensor/product.h"
 #include "vitral/model.h"
 
 typedef struct vt_norm_weights {
@@ -36,6 +37,7 @@ typedef struct vt_packed_block {
 } vt_packed_block;
 
 typedef struct vt_packed {
+    vt_tile tile; /* the kernel that this model's products run on */
     const float *patch_w;
     vt_packed_block *blocks; /* (L) */
     float *values;           /* all of them, 64-byte aligned */

@@ -61,7 +61,7 @@ static void put_all(store *s, vt_packed *p, const vt_weights *weights, const vt_
 }
 
 vt_status vt_packed_open(vt_packed **out, const vt_weights *weights, const vt_model_info *info, size_t patch_values,
-                         vt_error *err)
+                         vt_tile tile, vt_error *err)
 {
     store s = {NULL, 0};
     vt_packed *p = calloc(1, sizeof *p);
@@ -70,6 +70,7 @@ vt_status vt_packed_open(vt_packed **out, const vt_weights *weights, const vt_mo
         vt_packed_close(p);
         return vt_error_set(err, VT_E_NOMEM, "", "no memory to pack %zu blocks", info->layers);
     }
+    p->tile = tile;
     put_all(&s, p, weights, info, patch_values);
     p->floats = s.used;
     if (posix_memalign(&values, 64, s.used * sizeof *p->values) != 0) {
@@ -98,23 +99,30 @@ bool vt_model_can_pack(void)
     return vt_tile_best() != VT_TILE_PLAIN; /* OpenBLAS is faster than the plain kernel */
 }
 
-vt_status vt_model_pack(vt_model *model, vt_error *err)
+vt_status vt_model_pack_for(vt_model *model, vt_tile tile, vt_error *err)
 {
     vt_weights *w = &model->checkpoint.weights;
     const vt_model_info *info = &model->info;
     if (model->base)
         return vt_error_set(err, VT_E_INTERNAL, "", "a view shares the weights of its model");
+    if (!vt_tile_runs(tile))
+        return vt_error_set(err, VT_E_UNSUPPORTED, "", "this CPU has no %s", vt_tile_name(tile));
     if (w->packed)
         return VT_OK;
     const size_t stride = w->stem ? w->stem->stride : 1, channels = w->stem ? w->stem->channels : 3;
     const size_t values = channels * (info->patch_h / stride) * (info->patch_w / stride);
     vt_packed *packed;
-    const vt_status st = vt_packed_open(&packed, w, info, values, err);
+    const vt_status st = vt_packed_open(&packed, w, info, values, tile, err);
     if (st != VT_OK)
         return st;
     w->packed = packed;
     for (size_t k = 0; k < vt_shards_files(model->shards); k++) /* from now on a backward alone reads them */
         vt_st_rest(vt_shards_file(model->shards, k));
-    model->info.backend = vt_backend_name(VT_BACKEND_PACKED);
+    model->info.backend = vt_backend_name(vt_backend_of(tile));
     return VT_OK;
+}
+
+vt_status vt_model_pack(vt_model *model, vt_error *err)
+{
+    return vt_model_pack_for(model, vt_tile_best(), err);
 }

@@ -43,8 +43,8 @@ static const vt_packed_block *packed_block(const vt_trace *tr, size_t l)
 static void linear(const vt_trace *tr, float *out, const float *x, const float *w, const float *packed, const float *b,
                    size_t R, size_t I, size_t O)
 {
-    if (tr->backend == VT_BACKEND_PACKED)
-        vt_linear_packed(out, x, packed, b, NULL, R, I, O);
+    if (vt_backend_is_packed(tr->backend))
+        vt_linear_packed(tr->backend, out, x, packed, b, NULL, R, I, O);
     else
         vt_linear_forward(out, x, w, b, R, I, O);
 }
@@ -54,8 +54,8 @@ static void linear_residual(vt_trace *tr, float *z_out, const float *z, const fl
                             const float *packed, const float *b, const float *scale, size_t R, size_t I)
 {
     const size_t D = tr->D;
-    if (tr->backend == VT_BACKEND_PACKED && !scale) {
-        vt_linear_packed(z_out, x, packed, b, z, R, I, D);
+    if (vt_backend_is_packed(tr->backend) && !scale) {
+        vt_linear_packed(tr->backend, z_out, x, packed, b, z, R, I, D);
         return;
     }
     linear(tr, tr->s_norm, x, w, packed, b, R, I, D);
@@ -85,7 +85,7 @@ static vt_status embed(vt_trace *tr, const float *input, vt_control *control, vt
         }
         if (w->packed) {
             vt_cut_patches(tr->s_patches, map, tr->channels, info->grid_h, info->grid_w, tr->kernel_h, tr->kernel_w);
-            vt_linear_packed(z + n, tr->s_patches, w->packed->patch_w, w->patch_b, w->patch_pos, tr->P,
+            vt_linear_packed(tr->backend, z + n, tr->s_patches, w->packed->patch_w, w->patch_b, w->patch_pos, tr->P,
                              tr->channels * tr->kernel_h * tr->kernel_w, tr->D);
         } else {
             vt_patch_embed_forward(z + n, tr->s_patches, map, w->patch_w, w->patch_b, tr->channels, info->grid_h,
@@ -160,8 +160,8 @@ static void block_forward(vt_trace *tr, size_t l)
     float *qkv = tr->qkv + l * tr->qkv_step;       /* (R, 3D) */
 
     norm_forward(tr->s_norm, tr->norm1_mean + l * R, tr->norm1_rstd + l * R, z_in, &w->norm1, tr->info->norm_eps, R, D);
-    if (tr->backend == VT_BACKEND_PACKED)
-        vt_linear_packed(qkv, tr->s_norm, p->qkv, w->qkv_b, NULL, R, D, 3 * D);
+    if (vt_backend_is_packed(tr->backend))
+        vt_linear_packed(tr->backend, qkv, tr->s_norm, p->qkv, w->qkv_b, NULL, R, D, 3 * D);
     else
         vt_qkv_forward(qkv, tr->s_norm, w->qkv_w, w->qkv_b, R, D);
     if (w->q_norm.gamma)
@@ -190,8 +190,8 @@ static void last_block_forward(vt_trace *tr, size_t l)
         const size_t at = k * T;
         norm_forward(tr->s_norm, tr->norm1_mean + l * R + at, tr->norm1_rstd + l * R + at, z_in + at * D, &w->norm1,
                      tr->info->norm_eps, T, D);
-        if (tr->backend == VT_BACKEND_PACKED)
-            vt_qkv_packed_rows(qkv + at * 3 * D, tr->s_norm, p->qkv, w->qkv_b, T, D, rows);
+        if (vt_backend_is_packed(tr->backend))
+            vt_qkv_packed_rows(tr->backend, qkv + at * 3 * D, tr->s_norm, p->qkv, w->qkv_b, T, D, rows);
         else
             vt_qkv_forward_rows(qkv + at * 3 * D, tr->s_norm, w->qkv_w, w->qkv_b, T, D, rows);
         vt_attention_forward(tr->backend, tr->s_out, tr->attn + l * tr->attn_step + k * htt, qkv + at * 3 * D, T, D,

@@ -233,7 +233,7 @@ vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t n
     memset(trace, 0, sizeof *trace);
     trace->info = info;
     trace->weights = weights;
-    trace->backend = weights->packed ? VT_BACKEND_PACKED : VT_BACKEND_OPENBLAS;
+    trace->backend = weights->packed ? vt_backend_of(weights->packed->tile) : VT_BACKEND_OPENBLAS;
     trace->needs = needs;
     trace->keeps_backward = has_backward(needs);
     trace->N = trace->opened = images;

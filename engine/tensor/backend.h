@@ -1,15 +1,21 @@
 /* The seam between the passes and whatever multiplies matrices for them.
  *
- * OpenBLAS is always there and is the reference. The other backend is product.h: a model whose weights were packed
- * (vt_model_pack) runs all of its products there. A trace takes the backend of its model, so that one request is
- * computed by one of them from end to end. No state; any thread. */
+ * OpenBLAS is always there and is the reference. The others are the kernels of product.h: a model whose weights were
+ * packed (vt_model_pack) runs all of its products by one of them. A trace takes the backend of its model, so that one
+ * request is computed by one of them from end to end. No state; any thread. */
 #ifndef VT_TENSOR_BACKEND_H
 #define VT_TENSOR_BACKEND_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum vt_backend { VT_BACKEND_OPENBLAS, VT_BACKEND_PACKED } vt_backend;
+#include "engine/tensor/product.h"
+
+typedef enum vt_backend { VT_BACKEND_OPENBLAS, VT_BACKEND_PLAIN, VT_BACKEND_AVX2, VT_BACKEND_AVX512 } vt_backend;
+
+vt_backend vt_backend_of(vt_tile tile);        /* the one that multiplies by this kernel */
+vt_tile vt_backend_tile(vt_backend backend);   /* its kernel; of a backend that is packed */
+bool vt_backend_is_packed(vt_backend backend); /* whether it reads weights that were packed */
 
 /* "openblas", "packed avx512": static text. */
 const char *vt_backend_name(vt_backend backend);

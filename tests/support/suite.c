@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/model/pack.h"
 #include "vitral/run.h"
 
 /* The programs restart themselves for better kernels where OpenBLAS chose badly; so do the tests, which then compare
@@ -99,15 +100,28 @@ double vt_test_max_diff(const float *a, const float *b, size_t n, int skip_nan)
     return worst;
 }
 
-bool vt_test_packed(void)
+static const char *wanted_backend(void)
 {
     const char *wanted = getenv("VT_TEST_BACKEND");
-    return !wanted || strcmp(wanted, "openblas") != 0;
+    return wanted && *wanted ? wanted : "packed";
+}
+
+bool vt_test_packed(void)
+{
+    return strcmp(wanted_backend(), "openblas") != 0;
 }
 
 vt_status vt_test_backend(vt_model *model, vt_error *err)
 {
-    return vt_test_packed() ? vt_model_pack(model, err) : VT_OK;
+    const char *wanted = wanted_backend();
+    if (!vt_test_packed())
+        return VT_OK;
+    for (int tile = 0; tile < VT_TILES; tile++)
+        if (strcmp(wanted, vt_tile_name((vt_tile)tile)) == 0)
+            return vt_model_pack_for(model, (vt_tile)tile, err);
+    if (strcmp(wanted, "packed") == 0)
+        return vt_model_pack(model, err);
+    return vt_error_set(err, VT_E_INVALID, "", "VT_TEST_BACKEND=%s: packed, plain, avx2, avx512 or openblas", wanted);
 }
 
 vt_status vt_test_open(vt_model **out, const char *path, const char *id, vt_error *err)
