@@ -92,18 +92,35 @@ const char *vt_tile_name(vt_tile tile)
 
 /* ---- packing ---- */
 
-/* panel (depth, VT_PANEL) = scale * w^T, w (wide, depth), zeros beyond `wide`, as far as a kernel reads. Squares of 16 x 16, so
- * that both sides are touched in whole cache lines. */
+typedef float quad __attribute__((vector_size(4 * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+/* to (4, 4) = scale * from^T: a loop of single values would take as long as the product that follows. */
+static void turn_quad(float *to, size_t ld_to, const float *from, size_t ld_from, float scale)
+{
+    const quad a = *(const quad *)from * scale, b = *(const quad *)(from + ld_from) * scale;
+    const quad c = *(const quad *)(from + 2 * ld_from) * scale, d = *(const quad *)(from + 3 * ld_from) * scale;
+    const quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    const quad AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(quad *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    *(quad *)(to + ld_to) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    *(quad *)(to + 2 * ld_to) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
+    *(quad *)(to + 3 * ld_to) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+}
+
+/* panel (depth, VT_PANEL) = scale * w^T, w (wide, depth), zeros beyond `wide`, as far as a kernel reads. Strips of one cache
+ * line of the panel, so that it is written once. */
 static void turn(float *restrict panel, const float *restrict w, size_t ld_w, float scale, size_t depth, size_t wide)
 {
-    enum { STEP = 16 };
-    for (size_t j0 = 0; j0 < wide; j0 += STEP)
-        for (size_t k0 = 0; k0 < depth; k0 += STEP) {
-            const size_t deep = depth - k0 < STEP ? depth - k0 : STEP;
-            for (size_t k = k0; k < k0 + deep; k++)
-                for (size_t j = j0; j < j0 + STEP; j++)
-                    panel[k * VT_PANEL + j] = j < wide ? scale * w[j * ld_w + k] : 0.0f;
-        }
+    const size_t quads = depth / 4 * 4;
+    for (size_t j0 = 0; j0 < wide; j0 += VT_NARROW) {
+        const size_t whole = wide - j0 < VT_NARROW ? (wide - j0) / 4 * 4 : VT_NARROW;
+        for (size_t k = 0; k < quads; k += 4)
+            for (size_t j = j0; j < j0 + whole; j += 4)
+                turn_quad(panel + k * VT_PANEL + j, VT_PANEL, w + j * ld_w + k, ld_w, scale);
+        for (size_t j = j0; j < j0 + VT_NARROW; j++)
+            for (size_t k = j < j0 + whole ? quads : 0; k < depth; k++)
+                panel[k * VT_PANEL + j] = j < wide ? scale * w[j * ld_w + k] : 0.0f;
+    }
 }
 
 size_t vt_packed_floats(size_t K, size_t N)
