@@ -284,6 +284,7 @@ static vt_status settle(vt_request *rq, vt_error *err)
 {
     const vt_model_info *info = vt_model_get_info(rq->model);
     double backward = 0.0, forwards = 0.0;
+    size_t lowest = info->layers;
 
     rq->cost = 1.0;
     for (size_t m = 0; m < rq->methods_count; m++) {
@@ -300,7 +301,12 @@ static vt_status settle(vt_request *rq, vt_error *err)
         const vt_status st = settle_method(rq, m, err);
         if (st != VT_OK)
             return st;
-        rq->needs |= x->needs_of ? x->needs_of(asked->params) : x->needs;
+        const uint32_t needs = x->needs_of ? x->needs_of(asked->params) : x->needs;
+        if (needs & VT_NEEDS_BACKWARD) {
+            const size_t wanted = x->lowest_of ? x->lowest_of(asked->params) : 0;
+            lowest = wanted < lowest ? wanted : lowest;
+        }
+        rq->needs |= needs;
         const size_t maps = x->maps(info, asked->params);
         rq->maps += runs * maps;
         rq->maps_least += (class_specific ? fewest_targets(rq) : 1) * maps;
@@ -313,6 +319,7 @@ static vt_status settle(vt_request *rq, vt_error *err)
         else
             forwards += beyond;
     }
+    rq->lowest = lowest < info->layers ? lowest : 0;
     const double own_cost = rq->cost + backward + forwards;
     const double picture_cost = own_cost * (rq->resized ? vt_model_flops(info) / rq->own_flops : 1.0);
     rq->texts_cost = rq->view ? vt_model_texts_flops(rq->view) / rq->own_flops : 0.0;
