@@ -21,6 +21,11 @@ bool vt_backend_is_packed(vt_backend backend)
     return backend != VT_BACKEND_OPENBLAS;
 }
 
+size_t vt_backend_batch(vt_backend backend)
+{
+    return vt_backend_is_packed(backend) ? 1 : VT_BATCH;
+}
+
 const char *vt_backend_name(vt_backend backend)
 {
     static const char *const packed[VT_TILES] = {
