@@ -17,8 +17,8 @@ vt_backend vt_backend_of(vt_tile tile);        /* the one that multiplies by thi
 vt_tile vt_backend_tile(vt_backend backend);   /* its kernel; of a backend that is packed */
 bool vt_backend_is_packed(vt_backend backend); /* whether it reads weights that were packed */
 
-/* How many pictures a method with many passes sends through together, at most VT_BATCH. Measured: OpenBLAS gains 5 % with 4,
- * packed kernels lose with every picture more, whose activations then no longer fit the cache. */
+/* How many pictures a method with many passes sends through together, at most VT_BATCH. Measured: OpenBLAS gains 5 %
+ * with 4, packed kernels lose with every picture more, whose activations then no longer fit the cache. */
 enum { VT_BATCH = 4 };
 size_t vt_backend_batch(vt_backend backend);
 

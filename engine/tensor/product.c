@@ -107,8 +107,8 @@ static void turn_quad(float *to, size_t ld_to, const float *from, size_t ld_from
     *(quad *)(to + 3 * ld_to) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
 }
 
-/* panel (depth, VT_PANEL) = scale * w^T, w (wide, depth), zeros beyond `wide`, as far as a kernel reads. Strips of one cache
- * line of the panel, so that it is written once. */
+/* panel (depth, VT_PANEL) = scale * w^T, w (wide, depth), zeros beyond `wide`, as far as a kernel reads. Strips of one
+ * cache line of the panel, so that it is written once. */
 static void turn(float *restrict panel, const float *restrict w, size_t ld_w, float scale, size_t depth, size_t wide)
 {
     const size_t quads = depth / 4 * 4;

@@ -7,8 +7,8 @@
  * design. The sums are local arrays with constant bounds, which the compiler keeps in registers once the loops over them
  * are unrolled. Not a header of its own: no guard.
  *
- * Packed weights are read once in a pass and lie in a cache that is far away, if in any: while one piece of a panel is at work,
- * the next is called, a cache line or less with each step in depth, so that it comes at an even pace. */
+ * Packed weights are read once in a pass and lie in a cache that is far away, if in any: while one piece of a panel is
+ * at work, the next is called, a cache line or less with each step in depth, so that it comes at an even pace. */
 
 typedef float TILE_NAME(vector)
     __attribute__((vector_size(TILE_LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
