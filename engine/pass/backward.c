@@ -199,7 +199,7 @@ static void attention_backward(vt_trace *tr, size_t l, vt_rule rule, size_t rows
     const size_t D = tr->D, R = tr->N * tr->T;
 
     heads_backward(tr, l, rows, !last);
-    if (last) /* nothing below the attention of block 0 was asked for */
+    if (last) /* nothing below the attention of the lowest block was asked for */
         return;
     if (rule != VT_RULE_GRADIENT)
         scale_qkv(tr, rule);
@@ -265,17 +265,17 @@ static vt_status walk_down(vt_trace *tr, const float *dlogits, vt_rule rule, boo
     size_t rows = readout_backward(tr, dlogits, rule);
 
     keep_block_grad(tr, tr->L);
-    for (size_t l = tr->L; l-- > 0;) {
+    for (size_t l = tr->L; l-- > tr->lowest;) {
         const vt_status st = vt_control_check(control, err);
         if (st != VT_OK)
             return st;
         mlp_backward(tr, l, rule, rows);
-        attention_backward(tr, l, rule, rows, l == 0 && !to_bottom);
+        attention_backward(tr, l, rule, rows, l == tr->lowest && !to_bottom);
         rows = tr->T;
-        if (l > 0 || to_bottom)
+        if (l > tr->lowest || to_bottom)
             keep_block_grad(tr, l);
     }
-    if (tr->input_grad)
+    if (tr->input_grad && tr->lowest == 0)
         return input_backward(tr, rule, control, err);
     return VT_OK;
 }
@@ -303,6 +303,7 @@ static vt_status borrow(vt_trace *out, const vt_trace *trace, vt_arena *arena, v
     if (st != VT_OK)
         return st;
     *out = *trace;
+    out->lowest = 0;
     out->attn_grad = out->block_grad = out->norm1_grad = out->norm2_grad = out->input_grad = NULL;
     if (out->score_grad_step == 0)
         return VT_OK;

@@ -2,28 +2,44 @@
  * the sums (in double, heads in ascending order) stay in the cache. */
 #include "engine/pass/fusion.h"
 
+#include <stdbool.h>
+#include <string.h>
+
+#include "engine/layers/lanes.h"
+
 const char *const vt_fusion_names[] = {"mean", "max", "min", NULL};
 
 enum { BLOCK = 512 };
 
-/* y NULL: of x alone */
-static void fuse(float *out, const float *x, const float *y, vt_fusion fusion, size_t H, size_t n)
+/* acc (m): what the heads so far became; head 0 begins. y NULL: of x alone */
+VT_INLINE void fuse_head(double *restrict acc, const float *restrict x, const float *restrict y, vt_fusion fusion,
+                         bool first, size_t m)
+{
+    double v[BLOCK];
+    for (size_t i = 0; i < m; i++)
+        v[i] = (double)x[i];
+    for (size_t i = 0; y && i < m; i++)
+        v[i] *= (double)y[i];
+    if (first)
+        memcpy(acc, v, m * sizeof *acc);
+    else if (fusion == VT_FUSE_MEAN)
+        for (size_t i = 0; i < m; i++)
+            acc[i] += v[i];
+    else if (fusion == VT_FUSE_MAX)
+        for (size_t i = 0; i < m; i++)
+            acc[i] = v[i] > acc[i] ? v[i] : acc[i];
+    else
+        for (size_t i = 0; i < m; i++)
+            acc[i] = v[i] < acc[i] ? v[i] : acc[i];
+}
+
+VT_CLONES static void fuse(float *out, const float *x, const float *y, vt_fusion fusion, size_t H, size_t n)
 {
     double acc[BLOCK];
     for (size_t start = 0; start < n; start += BLOCK) {
         const size_t m = n - start < BLOCK ? n - start : BLOCK;
-        for (size_t h = 0; h < H; h++) {
-            const float *a = x + h * n + start, *b = y ? y + h * n + start : NULL; /* (m) each */
-            for (size_t i = 0; i < m; i++) {
-                const double v = b ? (double)a[i] * (double)b[i] : (double)a[i];
-                if (h == 0)
-                    acc[i] = v;
-                else if (fusion == VT_FUSE_MEAN)
-                    acc[i] += v;
-                else if (fusion == VT_FUSE_MAX ? v > acc[i] : v < acc[i])
-                    acc[i] = v;
-            }
-        }
+        for (size_t h = 0; h < H; h++)
+            fuse_head(acc, x + h * n + start, y ? y + h * n + start : NULL, fusion, h == 0, m);
         for (size_t i = 0; i < m; i++)
             out[start + i] = (float)(fusion == VT_FUSE_MEAN ? acc[i] / (double)H : acc[i]);
     }

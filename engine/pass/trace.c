@@ -350,24 +350,32 @@ const float *vt_trace_residual(const vt_trace *trace, size_t level)
     return level <= trace->L && (trace->z_step || level == trace->L) ? trace->z + level * trace->z_step : NULL;
 }
 
+static bool has_gradients(const vt_trace *trace, size_t layer)
+{
+    return layer < trace->L && layer >= trace->lowest;
+}
+
 const float *vt_trace_attn_grad(const vt_trace *trace, size_t layer)
 {
-    return trace->attn_grad && layer < trace->L ? trace->attn_grad + layer * trace->attn_grad_step : NULL;
+    return trace->attn_grad && has_gradients(trace, layer) ? trace->attn_grad + layer * trace->attn_grad_step : NULL;
 }
 
 const float *vt_trace_score_grad(const vt_trace *trace, size_t layer)
 {
-    return trace->score_grad_step && layer < trace->L ? trace->score_grad + layer * trace->score_grad_step : NULL;
+    return trace->score_grad_step && has_gradients(trace, layer) ? trace->score_grad + layer * trace->score_grad_step
+                                                                 : NULL;
 }
 
 const float *vt_trace_block_grad(const vt_trace *trace, size_t level)
 {
-    return trace->block_grad && level <= trace->L ? trace->block_grad + level * trace->block_grad_step : NULL;
+    return trace->block_grad && level <= trace->L && level >= trace->lowest
+               ? trace->block_grad + level * trace->block_grad_step
+               : NULL;
 }
 
 const float *vt_trace_norm_grad(const vt_trace *trace, size_t layer, int which)
 {
     const float *base = which == 1 ? trace->norm1_grad : trace->norm2_grad;
     const size_t step = which == 1 ? trace->norm1_grad_step : trace->norm2_grad_step;
-    return base && layer < trace->L ? base + layer * step : NULL;
+    return base && has_gradients(trace, layer) ? base + layer * step : NULL;
 }

@@ -34,6 +34,7 @@ typedef struct vt_trace {
     bool keeps_backward;     /* all that a backward needs was kept */
     size_t N, opened;        /* pictures that go through together, and that there is room for */
     size_t last_rows; /* leading rows of each picture that the last block computes: T, or those that the head reads */
+    size_t lowest;    /* block that vt_backward ends with, set by the caller; gradients of those below are not there */
     size_t L, T, D, H, d, M, C, P; /* layers, tokens, width, heads, width of a head, MLP width, classes, patches */
     size_t F, pooled;              /* width of what the head reads, and of what was pooled for it */
 

@@ -285,6 +285,7 @@ static vt_status settle(vt_request *rq, vt_error *err)
 {
     const vt_model_info *info = vt_model_get_info(rq->model);
     double backward = 0.0, forwards = 0.0;
+    size_t lowest = info->layers;
 
     rq->cost = 1.0;
     for (size_t m = 0; m < rq->methods_count; m++) {
@@ -301,7 +302,12 @@ static vt_status settle(vt_request *rq, vt_error *err)
         const vt_status st = settle_method(rq, m, err);
         if (st != VT_OK)
             return st;
-        rq->needs |= x->needs_of ? x->needs_of(asked->params) : x->needs;
+        const uint32_t needs = x->needs_of ? x->needs_of(asked->params) : x->needs;
+        if (needs & VT_NEEDS_BACKWARD) {
+            const size_t wanted = x->lowest_of ? x->lowest_of(asked->params) : 0;
+            lowest = wanted < lowest ? wanted : lowest;
+        }
+        rq->needs |= needs;
         const size_t maps = x->maps(info, asked->params);
         rq->maps += runs * maps;
         rq->maps_least += (class_specific ? fewest_targets(rq) : 1) * maps;
@@ -314,6 +320,7 @@ static vt_status settle(vt_request *rq, vt_error *err)
         else
             forwards += beyond;
     }
+    rq->lowest = lowest < info->layers ? lowest : 0;
     if (rq->options.precision == VT_PRECISION_BF16) { /* one more, to say what it makes of the picture */
         const size_t trace = vt_request_bf16_bytes(info);
         rq->scratch = trace > rq->scratch ? trace : rq->scratch;

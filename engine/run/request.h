@@ -55,6 +55,7 @@ struct vt_request {
     bool drop_alpha;
     uint8_t background[3];
     uint32_t needs;
+    size_t lowest;           /* block that the backward ends with; 0 without one */
     double cost, texts_cost; /* in forwards; the second is the part of the texts in the first */
     double own_flops;        /* of the model without the view, where there is one */
     size_t maps, maps_least;

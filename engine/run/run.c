@@ -260,6 +260,7 @@ static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
 
     if (st == VT_OK && s->input) {
         st = vt_trace_open(&s->trace, s->model, rq->needs, s->arena, err);
+        s->trace.lowest = rq->lowest;
         if (st == VT_OK)
             st = vt_forward(&s->trace, s->input, s->control, err);
         if (st == VT_OK)

@@ -21,6 +21,11 @@ vt_tile vt_backend_tile(vt_backend backend)
     return backend == VT_BACKEND_AVX512 ? VT_TILE_AVX512 : backend == VT_BACKEND_AVX2 ? VT_TILE_AVX2 : VT_TILE_PLAIN;
 }
 
+size_t vt_backend_batch(vt_backend backend)
+{
+    return backend == VT_BACKEND_OPENBLAS ? VT_BATCH : 1;
+}
+
 const char *vt_backend_name(vt_backend backend)
 {
     switch (backend) {

@@ -6,6 +6,7 @@
  * relies on (OpenBLAS's differ between CPUs as well); everything else in the engine is compiled without. */
 #include "engine/tensor/product.h"
 
+#include <stdint.h>
 #include <string.h>
 
 enum {
@@ -20,6 +21,7 @@ enum {
 typedef struct vt_strip {
     float *out;
     const float *x, *w, *start, *end;
+    const float *next; /* the weights that will be wanted then: as many, or fewer, in one piece; NULL: not known */
     size_t ld_out, x_row, x_depth, ld_w, ld_start, depth, rows, width;
 } vt_strip;
 
@@ -90,18 +92,35 @@ const char *vt_tile_name(vt_tile tile)
 
 /* ---- packing ---- */
 
-/* panel (depth, VT_PANEL) = scale * w^T, w (wide, depth), zeros beyond `wide`, as far as a kernel reads. Squares of 16 x 16, so
- * that both sides are touched in whole cache lines. */
+typedef float quad __attribute__((vector_size(4 * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+/* to (4, 4) = scale * from^T: a loop of single values would take as long as the product that follows. */
+static void turn_quad(float *to, size_t ld_to, const float *from, size_t ld_from, float scale)
+{
+    const quad a = *(const quad *)from * scale, b = *(const quad *)(from + ld_from) * scale;
+    const quad c = *(const quad *)(from + 2 * ld_from) * scale, d = *(const quad *)(from + 3 * ld_from) * scale;
+    const quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    const quad AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(quad *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    *(quad *)(to + ld_to) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    *(quad *)(to + 2 * ld_to) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
+    *(quad *)(to + 3 * ld_to) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+}
+
+/* panel (depth, VT_PANEL) = scale * w^T, w (wide, depth), zeros beyond `wide`, as far as a kernel reads. Strips of one
+ * cache line of the panel, so that it is written once. */
 static void turn(float *restrict panel, const float *restrict w, size_t ld_w, float scale, size_t depth, size_t wide)
 {
-    enum { STEP = 16 };
-    for (size_t j0 = 0; j0 < wide; j0 += STEP)
-        for (size_t k0 = 0; k0 < depth; k0 += STEP) {
-            const size_t deep = depth - k0 < STEP ? depth - k0 : STEP;
-            for (size_t k = k0; k < k0 + deep; k++)
-                for (size_t j = j0; j < j0 + STEP; j++)
-                    panel[k * VT_PANEL + j] = j < wide ? scale * w[j * ld_w + k] : 0.0f;
-        }
+    const size_t quads = depth / 4 * 4;
+    for (size_t j0 = 0; j0 < wide; j0 += VT_NARROW) {
+        const size_t whole = wide - j0 < VT_NARROW ? (wide - j0) / 4 * 4 : VT_NARROW;
+        for (size_t k = 0; k < quads; k += 4)
+            for (size_t j = j0; j < j0 + whole; j += 4)
+                turn_quad(panel + k * VT_PANEL + j, VT_PANEL, w + j * ld_w + k, ld_w, scale);
+        for (size_t j = j0; j < j0 + VT_NARROW; j++)
+            for (size_t k = j < j0 + whole ? quads : 0; k < depth; k++)
+                panel[k * VT_PANEL + j] = j < wide ? scale * w[j * ld_w + k] : 0.0f;
+    }
 }
 
 size_t vt_packed_floats(size_t K, size_t N)
@@ -140,6 +159,13 @@ typedef struct panel {
     size_t T, wide;
 } panel;
 
+/* The right side of a piece (depth, wide), and that of the piece after it. */
+typedef struct weights {
+    const float *at;
+    size_t row;        /* floats from one input to the next */
+    const float *next; /* NULL: there is none, or not in one piece */
+} weights;
+
 static size_t grain(size_t wide)
 {
     return (wide + VT_NARROW - 1) / VT_NARROW * VT_NARROW;
@@ -149,19 +175,20 @@ static const float zeros[VT_PANEL];
 
 /* Adds one piece of the depth, w (depth, wide) at inputs k0 ...; the first begins with the addend, the last ends with the
  * bias. */
-static void whole_piece(const panel *p, const float *w, size_t ld_w, size_t k0, size_t depth, bool last)
+static void whole_piece(const panel *p, const weights *w, size_t k0, size_t depth, bool last)
 {
     const vt_strip s = {.out = p->out,
                         .x = p->x.x + k0 * p->x.depth,
-                        .w = w,
+                        .w = w->at,
                         .start = k0       ? p->out
                                  : p->add ? p->add
                                           : zeros,
                         .end = last && p->b ? p->b : zeros,
+                        .next = w->next,
                         .ld_out = p->ld_out,
                         .x_row = p->x.row,
                         .x_depth = p->x.depth,
-                        .ld_w = ld_w,
+                        .ld_w = w->row,
                         .ld_start = k0 || p->add ? p->ld_out : 0,
                         .depth = depth,
                         .rows = p->T,
@@ -170,18 +197,19 @@ static void whole_piece(const panel *p, const float *w, size_t ld_w, size_t k0, 
 }
 
 /* The same where fewer columns than the kernel writes are there: through the stack. */
-static void edge_piece(const panel *p, const float *w, size_t ld_w, size_t k0, size_t depth, bool last)
+static void edge_piece(const panel *p, const weights *w, size_t k0, size_t depth, bool last)
 {
     float edge[VT_EDGE_ROWS * VT_PANEL] __attribute__((aligned(64))), bias[VT_PANEL] = {0};
     const float *begin = k0 ? p->out : p->add; /* or NULL */
     vt_strip s = {.out = edge,
-                  .w = w,
+                  .w = w->at,
+                  .next = w->next,
                   .start = begin ? edge : zeros,
                   .end = bias,
                   .ld_out = VT_PANEL,
                   .x_row = p->x.row,
                   .x_depth = p->x.depth,
-                  .ld_w = ld_w,
+                  .ld_w = w->row,
                   .ld_start = begin ? VT_PANEL : 0,
                   .depth = depth,
                   .width = grain(p->wide)};
@@ -200,19 +228,25 @@ static void edge_piece(const panel *p, const float *w, size_t ld_w, size_t k0, s
     }
 }
 
-static void piece(const panel *p, const float *w, size_t ld_w, size_t k0, size_t depth, bool last)
+static void piece(const panel *p, const weights *w, size_t k0, size_t depth, bool last)
 {
     if (p->wide == VT_PANEL)
-        whole_piece(p, w, ld_w, k0, depth, last);
+        whole_piece(p, w, k0, depth, last);
     else
-        edge_piece(p, w, ld_w, k0, depth, last);
+        edge_piece(p, w, k0, depth, last);
 }
 
 static panel panel_at(vt_tile tile, float *out, size_t ld_out, vt_left x, const float *b, const float *add, size_t T,
                       size_t N, size_t o)
 {
-    return (panel){
-        tile, out + o, ld_out, x, b ? b + o : NULL, add ? add + o : NULL, T, N - o < VT_PANEL ? N - o : VT_PANEL};
+    return (panel){.tile = tile,
+                   .out = out + o,
+                   .ld_out = ld_out,
+                   .x = x,
+                   .b = b ? b + o : NULL,
+                   .add = add ? add + o : NULL,
+                   .T = T,
+                   .wide = N - o < VT_PANEL ? N - o : VT_PANEL};
 }
 
 static size_t depth_at(size_t K, size_t k)
@@ -225,8 +259,12 @@ void vt_product_packed(vt_tile tile, float *out, size_t ld_out, vt_left x, const
 {
     for (size_t o = 0; o < N; o += VT_PANEL) {
         const panel p = panel_at(tile, out, ld_out, x, b, add, T, N, o);
-        for (size_t k = 0; k < K; k += VT_DEPTH)
-            piece(&p, packed + o * K + k * VT_PANEL, VT_PANEL, k, depth_at(K, k), k + VT_DEPTH >= K);
+        for (size_t k = 0; k < K; k += VT_DEPTH) {
+            const size_t depth = depth_at(K, k);
+            const float *at = packed + o * K + k * VT_PANEL;
+            const bool more = o + VT_PANEL < N || k + depth < K;
+            piece(&p, &(weights){at, VT_PANEL, more ? at + depth * VT_PANEL : NULL}, k, depth, k + depth >= K);
+        }
     }
 }
 
@@ -247,7 +285,7 @@ void vt_product_rows(vt_tile tile, float *out, size_t ld_out, vt_left x, const f
                 for (size_t j = p.wide; j < width; j++)
                     gathered[i * VT_PANEL + j] = 0.0f;
             }
-            piece(&p, gather ? gathered : rows, gather ? VT_PANEL : ld_w, k, depth, k + VT_DEPTH >= K);
+            piece(&p, &(weights){gather ? gathered : rows, gather ? VT_PANEL : ld_w, NULL}, k, depth, k + depth >= K);
         }
     }
 }
@@ -261,7 +299,7 @@ void vt_product_columns(vt_tile tile, float *out, size_t ld_out, vt_left x, cons
         for (size_t k = 0; k < K; k += VT_DEPTH) {
             const size_t depth = depth_at(K, k);
             turn(turned, w + o * ld_w + k, ld_w, scale, depth, p.wide);
-            piece(&p, turned, VT_PANEL, k, depth, k + VT_DEPTH >= K);
+            piece(&p, &(weights){turned, VT_PANEL, NULL}, k, depth, k + depth >= K);
         }
     }
 }

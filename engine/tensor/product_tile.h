@@ -5,7 +5,10 @@
  *
  * TILE_ROWS * TILE_VECTORS sums, TILE_VECTORS weights and one value of x must fit the register file: that is the whole
  * design. The sums are local arrays with constant bounds, which the compiler keeps in registers once the loops over them
- * are unrolled. Not a header of its own: no guard. */
+ * are unrolled. Not a header of its own: no guard.
+ *
+ * Packed weights are read once in a pass and lie in a cache that is far away, if in any: while one piece of a panel is
+ * at work, the next is called, a cache line or less with each step in depth, so that it comes at an even pace. */
 
 typedef float TILE_NAME(vector)
     __attribute__((vector_size(TILE_LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
@@ -18,6 +21,9 @@ TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(tile)(co
     float *out = s->out + t * s->ld_out + j0; /* may be where `start` is */
     const float *restrict x = s->x + t * s->x_row, *restrict w = s->w + j0;
     const float *start = s->start + t * s->ld_start + j0;
+    const size_t tiles = (s->rows + TILE_ROWS - 1) / TILE_ROWS, share = TILE_VECTORS * TILE_LANES * sizeof *w;
+    const size_t pace = s->next ? (share + tiles - 1) / tiles : 0; /* bytes of the next piece for each step */
+    const uintptr_t next = (uintptr_t)(s->next ? s->next : s->w) + s->depth * (j0 * sizeof *w + t / TILE_ROWS * pace);
     const size_t ld_out = s->ld_out, x_row = s->x_row, ld_w = s->ld_w, ld_start = s->ld_start, depth = s->depth;
 
     for (int i = 0; i < rows; i++)
@@ -25,6 +31,7 @@ TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(tile)(co
             sum[i][j] = *(const TILE_NAME(vector) *)(start + (size_t)i * ld_start + j * TILE_LANES);
     for (size_t k = 0; k < depth; k++) {
         TILE_NAME(vector) weight[TILE_VECTORS];
+        __builtin_prefetch((const void *)(next + k * pace), 0, 2);
         for (int j = 0; j < vectors; j++)
             weight[j] = *(const TILE_NAME(vector) *)(w + k * ld_w + j * TILE_LANES);
         for (int i = 0; i < rows; i++) {

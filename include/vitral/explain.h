@@ -68,6 +68,8 @@ typedef struct vt_explainer {
     vt_family family;
     uint32_t needs, yields;
     uint32_t (*needs_of)(const void *params); /* the part of `needs` that these settled params read; NULL = all of it */
+    /* Lowest block whose gradients these settled params read: a backward goes no further down. NULL = 0. */
+    size_t (*lowest_of)(const void *params);
     const vt_param *params;
     size_t params_count, params_size;
 

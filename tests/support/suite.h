@@ -33,8 +33,8 @@ int vt_shared_missing(const char *relative); /* prints the skip line; fails the 
     } while (0)
 
 /* vt_model_open, and then the weights packed for the CPU's best kernel: what the service runs on. VT_TEST_BACKEND takes
- * another: openblas leaves the weights as they are; plain, avx2 or avx512 fail where they do not run. vt_test_backend does
- * that to a model that is open. */
+ * another: openblas leaves the weights as they are; plain, avx2 or avx512 fail where they do not run.
+ * vt_test_backend does that to a model that is open. */
 vt_status vt_test_open(vt_model **out, const char *path, const char *id, vt_error *err);
 bool vt_test_packed(void);
 vt_status vt_test_backend(vt_model *model, vt_error *err);

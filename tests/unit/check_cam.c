@@ -501,8 +501,13 @@ START_TEST(needs_and_scratch_are_enough)
         ck_assert_uint_eq(needs & ~x->needs, 0);
         ck_assert_int_eq(vt_trace_open(&lean, t.model, needs, t.arena, NULL), VT_OK);
         ck_assert_int_eq(vt_forward(&lean, t.image, NULL, NULL), VT_OK);
-        if (needs & VT_NEEDS_BACKWARD)
+        if (needs & VT_NEEDS_BACKWARD) {
+            lean.lowest = x->lowest_of(t.out.params);
             ck_assert_int_eq(vt_backward(&lean, t.dlogits, NULL, NULL), VT_OK);
+            if (lean.lowest > 0)
+                ck_assert(!vt_trace_norm_grad(&lean, lean.lowest - 1, 1) &&
+                          !vt_trace_block_grad(&lean, lean.lowest - 1));
+        }
         ck_assert_int_eq(vt_arena_open(&arena, 1 << 20, NULL), VT_OK);
         ctx.trace = &lean;
         ctx.arena = arena;
@@ -557,6 +562,30 @@ START_TEST(in_a_request)
 }
 END_TEST
 
+/* A method that stops at the last block does not stop one beside it that goes to the first. */
+START_TEST(beside_one_that_goes_further_down)
+{
+    static const char *const orders[] = {"gradcam,chefer_generic", "chefer_generic,gradcam"};
+    const vt_pair pairs[] = {{"method", orders[_i]}, {"class", "1"}};
+    const vt_result *result;
+    vt_request *rq;
+    vt_arena *arena;
+    vt_tiny_run t;
+    vt_tiny_open(&t, &nets[0], 1, NULL);
+    ck_assert_int_eq(vt_request_open(&rq, t.model, NULL, pairs, VT_COUNT(pairs), 0, NULL), VT_OK);
+    ck_assert_int_eq(vt_arena_open(&arena, vt_request_bytes(rq, 0), NULL), VT_OK);
+    ck_assert_int_eq(vt_run_input(rq, t.image, arena, NULL, &result, NULL), VT_OK);
+    ck_assert_uint_eq(result->maps_count, 2);
+    for (size_t m = 0; m < 2; m++) {
+        const vt_map *map = &result->maps[m];
+        ck_assert_mem_eq(map->values, vt_tiny_map(&t, map->method->name, "")->values, 15 * sizeof(float));
+    }
+    vt_arena_close(arena);
+    vt_request_close(rq);
+    vt_tiny_close(&t);
+}
+END_TEST
+
 #define EACH(test, list) tcase_add_loop_test(tc, test, 0, (int)VT_COUNT(list))
 
 VT_SUITE("cam", tcase_add_loop_test(tc, equals_its_formula, 0, 5);
@@ -566,4 +595,5 @@ VT_SUITE("cam", tcase_add_loop_test(tc, equals_its_formula, 0, 5);
          EACH(appendix_a, appendix); EACH(reads_the_tensor_that_was_named, nets); EACH(mirrored_picture, nets);
          EACH(where_layers_are_dead, nets); EACH(zero_head_row, with_gradient);
          tcase_add_test(tc, scaled_and_subtracted_scores); tcase_add_test(tc, eigencam_needs_no_class);
-         EACH(needs_and_scratch_are_enough, all); tcase_add_test(tc, in_a_request))
+         EACH(needs_and_scratch_are_enough, all); tcase_add_test(tc, in_a_request);
+         tcase_add_loop_test(tc, beside_one_that_goes_further_down, 0, 2))

@@ -31,6 +31,12 @@ uint32_t vt_cam_needs_of(const void *raw)
     return p->tensor == BLOCK ? VT_NEEDS_RESIDUAL | VT_NEEDS_BLOCK_GRAD : VT_NEEDS_NORM_GRAD;
 }
 
+size_t vt_cam_lowest_of(const void *raw)
+{
+    const vt_cam_params *p = raw;
+    return (size_t)p->layer;
+}
+
 enum { BLOCK_SLACK = 256 }; /* alignment and red zone of one arena block */
 
 size_t vt_cam_scratch(const vt_model_info *info, const void *raw)

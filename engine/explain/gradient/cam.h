@@ -42,6 +42,7 @@ VT_MUST_USE vt_status vt_cam_project(double *map, double *m, vt_cam *cam, vt_err
 
 /* The parts of the descriptors that are alike. */
 uint32_t vt_cam_needs_of(const void *params);
+size_t vt_cam_lowest_of(const void *params);
 size_t vt_cam_scratch(const vt_model_info *info, const void *params);
 size_t vt_cam_project_scratch(const vt_model_info *info, const void *params);
 

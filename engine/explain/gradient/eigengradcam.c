@@ -27,6 +27,7 @@ const vt_explainer vt_explainer_eigengradcam = {
     .needs = VT_CAM_NEEDS,
     .yields = VT_YIELDS_CLASS_SPECIFIC,
     .needs_of = vt_cam_needs_of,
+    .lowest_of = vt_cam_lowest_of,
     .params = vt_cam_rows,
     .params_count = VT_CAM_PARAMS,
     .params_size = sizeof(vt_cam_params),

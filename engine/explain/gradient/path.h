@@ -7,8 +7,7 @@
 #define VT_EXPLAIN_GRADIENT_PATH_H
 
 #include "engine/explain/base/method.h"
-
-enum { VT_BATCH = 4 }; /* pictures that go through together; more gain nothing with OpenBLAS */
+#include "engine/tensor/backend.h"
 
 /* What is differentiated: the logit of the class, or its probability (softmax, or sigmoid for multi-label models). With
  * versus, the difference of the two. */
@@ -41,7 +40,8 @@ typedef struct vt_path_points {
     void *host;
 } vt_path_points;
 
-/* Memory comes from the arena of ctx; rewinding is the caller's. batch: VT_BATCH, other values for tests. VT_E_NOMEM. */
+/* Memory comes from the arena of ctx; rewinding is the caller's. batch: of vt_backend_batch, other values for tests.
+ * VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_path_open(vt_path *path, vt_ctx *ctx, vt_link link, size_t batch, const char *stage,
                                    vt_error *err);
 size_t vt_path_bytes(const vt_model_info *info, size_t batch); /* arena bytes of the above */
