@@ -2,6 +2,8 @@
  * golden/vit_tiny/index.json is computed here and compared within its stated tolerance, none is left out in silence. What a
  * reference drew at random (masks, permutations, coalitions) is stored beside it and goes into the same loops that the methods
  * run. */
+#include "engine/explain/removal/rise.h"
+#include "engine/perturb/mask.h"
 #include "tests/support/hand_trace.h"
 #include "tests/support/suite.h"
 #include "tests/support/vit_bench.h"
@@ -11,20 +13,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 224, PIXELS = SIDE * SIDE, PATCH = 16, GRID = 14, PATCHES = GRID * GRID };
+enum { SIDE = 224, PIXELS = SIDE * SIDE, PATCH = 16, GRID = 14, PATCHES = GRID * GRID, MASKS = 64, CELLS = 8 };
 
 static const struct {
     const char *name;
     size_t tensors;
-} pictures[] = {{"both.png", 3}, {"plane.png", 1}, {"tabby.jpg", 2}, {"bull_mastiff.jpg", 1}};
-static const size_t stored_inputs = 0;
+} pictures[] = {{"both.png", 7}, {"plane.png", 3}, {"tabby.jpg", 5}, {"bull_mastiff.jpg", 3}};
+static const size_t stored_inputs = 2; /* rise.grid, rise.shift */
 
 typedef struct scene {
     vt_bench bench;
     vt_ctx ctx;
     vt_output out;
     float dlogits[1000];
+    uint8_t grid[MASKS][CELLS * CELLS]; /* of the reference's masks */
+    size_t shift[MASKS][2];
+    int rise_of; /* class that saliency and scores are of; -1: none */
+    double saliency[PIXELS], scores[MASKS];
 } scene;
+
+static void read_stored(scene *s)
+{
+    vt_st_file *file = vt_golden_open(VT_GOLDEN_FOLDER "common.safetensors");
+    const vt_st_tensor *grid = vt_st_find(file, "rise.grid"), *shift = vt_st_find(file, "rise.shift");
+    ck_assert(grid && grid->count == sizeof s->grid && shift && shift->count == 2 * MASKS);
+    memcpy(s->grid, grid->data, sizeof s->grid);
+    for (size_t k = 0; k < 2 * MASKS; k++) {
+        int32_t v;
+        memcpy(&v, (const char *)shift->data + 4 * k, sizeof v);
+        s->shift[k / 2][k % 2] = (size_t)v;
+    }
+    vt_st_close(file);
+    s->rise_of = -1;
+}
 
 static void aim(scene *s, const vt_golden_row *g)
 {
@@ -63,6 +84,7 @@ static void check_occlusion(vt_golden_group *group, scene *s, const vt_golden_ro
     snprintf(settings, sizeof settings, "window=%.0f stride=%.0f baseline=%s link=%s",
              vt_golden_number(g, "window", 0.0), vt_golden_number(g, "stride", 0.0), vt_golden_word(g, "baseline", ""),
              vt_golden_word(g, "link", ""));
+    aim(s, g);
     const vt_map *map = explain(s, "occlusion", settings);
     ck_assert(map->h == SIDE && map->w == SIDE && map->unit == VT_UNIT_PIXEL && map->is_signed);
     for (size_t y = 0; y < SIDE; y++)
@@ -76,12 +98,54 @@ static void check_occlusion(vt_golden_group *group, scene *s, const vt_golden_ro
     vt_bench_compare(&s->bench, group, g, got, PATCHES);
 }
 
+static void stored_mask(void *host, size_t k, uint8_t *grid, size_t rows, size_t columns, size_t *dy, size_t *dx)
+{
+    const scene *s = host;
+    ck_assert(s->shift[k][0] < rows && s->shift[k][1] < columns);
+    memcpy(grid, s->grid[k], sizeof s->grid[k]);
+    *dy = s->shift[k][0];
+    *dx = s->shift[k][1];
+}
+
+static void check_mask(vt_golden_group *group, scene *s, const vt_golden_row *g)
+{
+    static float got[PIXELS], rows[CELLS * SIDE];
+    const vt_mask_frame frame = vt_mask_frame_of(SIDE, SIDE, CELLS);
+    vt_mask_enlarge(got, &frame, s->grid[0], s->shift[0][0], s->shift[0][1], rows);
+    vt_bench_compare(&s->bench, group, g, got, PIXELS);
+}
+
+static void check_rise(vt_golden_group *group, scene *s, const vt_golden_row *g)
+{
+    static float got[PIXELS];
+    vt_error err = {0};
+    const vt_rise rise = {
+        .masks = MASKS, .cells = CELLS, .keep = 0.5, .link = VT_LINK_PROBABILITY, .draw = stored_mask, .host = s};
+    vt_rise_result result;
+    if (strcmp(g->name, "rise.mask0") == 0) {
+        check_mask(group, s, g);
+        return;
+    }
+    aim(s, g);
+    ck_assert(vt_golden_number(g, "masks_count", 0.0) == MASKS && vt_golden_number(g, "cells", 0.0) == CELLS);
+    if (s->rise_of != s->ctx.target) {
+        const vt_status st = vt_rise_estimate(&s->ctx, &rise, s->saliency, s->scores, &result, &err);
+        ck_assert_msg(st == VT_OK, "%s", err.msg);
+        ck_assert(result.masks == MASKS && result.some);
+        s->rise_of = s->ctx.target;
+    }
+    const size_t n = g->count == PIXELS ? PIXELS : MASKS;
+    for (size_t i = 0; i < n; i++)
+        got[i] = (float)(n == PIXELS ? s->saliency[i] : s->scores[i]);
+    vt_bench_compare(&s->bench, group, g, got, n);
+}
+
 typedef struct group_row {
     const char *prefix;
     void (*check)(vt_golden_group *group, scene *s, const vt_golden_row *g);
 } group_row;
 
-static const group_row rows[] = {{"occlusion.", check_occlusion}};
+static const group_row rows[] = {{"occlusion.", check_occlusion}, {"rise.", check_rise}};
 
 typedef struct walk {
     scene scene;
@@ -92,7 +156,6 @@ static void check_row(void *host, size_t k, const vt_golden_row *g)
 {
     walk *w = host;
     w->groups[k].name = rows[k].prefix;
-    aim(&w->scene, g);
     rows[k].check(&w->groups[k], &w->scene, g);
 }
 
@@ -107,6 +170,7 @@ START_TEST(every_tensor_of_our_groups)
         prefixes[r] = rows[r].prefix;
     json_t *index = vt_golden_index();
     vt_bench_open(&w.scene.bench, pictures[_i].name, true);
+    read_stored(&w.scene);
     const size_t visited = vt_golden_each(index, pictures[_i].name, prefixes, VT_COUNT(rows), check_row, &w);
     for (size_t r = 0; r < VT_COUNT(rows); r++) {
         vt_golden_print(&w.groups[r], pictures[_i].name);
