@@ -2,6 +2,8 @@
  * golden/vit_tiny/index.json is computed here and compared within its stated tolerance, none is left out in silence. What a
  * reference drew at random (masks, permutations, coalitions) is stored beside it and goes into the same loops that the methods
  * run. */
+#include "engine/explain/removal/kernel_shap.h"
+#include "engine/explain/removal/permutation_shap.h"
 #include "engine/explain/removal/rise.h"
 #include "engine/perturb/mask.h"
 #include "tests/support/hand_trace.h"
@@ -14,12 +16,13 @@
 #include <string.h>
 
 enum { SIDE = 224, PIXELS = SIDE * SIDE, PATCH = 16, GRID = 14, PATCHES = GRID * GRID, MASKS = 64, CELLS = 8 };
+enum { PERMUTATIONS = 8, BY_SEVEN = 49, COALITIONS = 128, BY_FOUR = 16 };
 
 static const struct {
     const char *name;
     size_t tensors;
-} pictures[] = {{"both.png", 7}, {"plane.png", 3}, {"tabby.jpg", 5}, {"bull_mastiff.jpg", 3}};
-static const size_t stored_inputs = 2; /* rise.grid, rise.shift */
+} pictures[] = {{"both.png", 20}, {"plane.png", 7}, {"tabby.jpg", 12}, {"bull_mastiff.jpg", 7}};
+static const size_t stored_inputs = 3; /* rise.grid, rise.shift, kernel_shap.coalitions */
 
 typedef struct scene {
     vt_bench bench;
@@ -30,6 +33,11 @@ typedef struct scene {
     size_t shift[MASKS][2];
     int rise_of; /* class that saliency and scores are of; -1: none */
     double saliency[PIXELS], scores[MASKS];
+    int32_t permutations[PERMUTATIONS][BY_SEVEN];
+    uint8_t coalitions[COALITIONS][BY_FOUR];
+    char played[64]; /* game that the following are of */
+    double phi[BY_SEVEN], values[2 + COALITIONS];
+    vt_players_result result;
 } scene;
 
 static void read_stored(scene *s)
@@ -43,6 +51,12 @@ static void read_stored(scene *s)
         memcpy(&v, (const char *)shift->data + 4 * k, sizeof v);
         s->shift[k / 2][k % 2] = (size_t)v;
     }
+    const vt_st_tensor *permutations = vt_st_find(file, "shapley.permutations");
+    const vt_st_tensor *coalitions = vt_st_find(file, "kernel_shap.coalitions");
+    ck_assert(permutations && permutations->count == PERMUTATIONS * BY_SEVEN);
+    ck_assert(coalitions && coalitions->count == sizeof s->coalitions);
+    memcpy(s->permutations, permutations->data, sizeof s->permutations);
+    memcpy(s->coalitions, coalitions->data, sizeof s->coalitions);
     vt_st_close(file);
     s->rise_of = -1;
 }
@@ -62,6 +76,12 @@ static void aim(scene *s, const vt_golden_row *g)
                       .target = target,
                       .versus = -1};
     vt_arena_reset(s->bench.run_arena, SIZE_MAX);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 /* The method's only map. */
@@ -140,12 +160,106 @@ static void check_rise(vt_golden_group *group, scene *s, const vt_golden_row *g)
     vt_bench_compare(&s->bench, group, g, got, n);
 }
 
+/* Opens the game of a row, or gives false when the last one was the same. */
+static bool play(scene *s, const vt_golden_row *g, vt_game *game, vt_players_params *p, const char *method)
+{
+    const bool key = strcmp(vt_golden_word(g, "masking", ""), "key") == 0;
+    const bool logit = strcmp(vt_golden_word(g, "link", ""), "logit") == 0;
+    char name[sizeof s->played];
+    vt_error err = {0};
+    ck_assert(key || strcmp(vt_golden_word(g, "masking", ""), "zero_input") == 0);
+    ck_assert(logit || strcmp(vt_golden_word(g, "link", ""), "probability") == 0);
+    aim(s, g);
+    snprintf(name, sizeof name, "%s %d %d %d", method, s->ctx.target, key, logit);
+    if (strcmp(name, s->played) == 0)
+        return false;
+    memcpy(s->played, name, sizeof name);
+    *p = (vt_players_params){.players = (int)vt_golden_number(g, "players", 0.0),
+                             .masking = key ? VT_MASKING_KEY : VT_MASKING_ZERO_INPUT,
+                             .link = logit ? VT_LINK_LOGIT : VT_LINK_PROBABILITY};
+    const vt_status st = vt_game_open(game, &s->ctx, p, "test", &err);
+    ck_assert_msg(st == VT_OK, "%s", err.msg);
+    return true;
+}
+
+static void stored_permutation(void *host, size_t j, uint32_t *order, size_t M)
+{
+    const scene *s = host;
+    ck_assert(j < PERMUTATIONS && M == BY_SEVEN);
+    for (size_t i = 0; i < M; i++)
+        order[i] = (uint32_t)s->permutations[j][i];
+}
+
+static void check_permutations(vt_golden_group *group, scene *s, const vt_golden_row *g)
+{
+    const vt_permutation_source source = {
+        .permutations = PERMUTATIONS, .unit = 1, .permute = stored_permutation, .host = s};
+    double std_error[BY_SEVEN], sum = 0.0;
+    float got[BY_SEVEN];
+    vt_players_params p;
+    vt_game game;
+    vt_error err = {0};
+    ck_assert_double_eq(vt_golden_number(g, "permutations", 0.0), PERMUTATIONS);
+    if (play(s, g, &game, &p, "permutations")) {
+        const vt_status st = vt_permutation_estimate(&game, &source, s->phi, std_error, &s->result, &err);
+        ck_assert_msg(st == VT_OK, "%s", err.msg);
+        ck_assert_uint_eq(s->result.samples, PERMUTATIONS * (BY_SEVEN - 1));
+        for (size_t i = 0; i < BY_SEVEN; i++)
+            sum += s->phi[i];
+        ck_assert_double_eq_tol(sum, s->result.full - s->result.empty, 1e-12);
+    }
+    if (ends_with(g->name, ".v")) {
+        const float ends[2] = {(float)s->result.empty, (float)s->result.full};
+        vt_bench_compare(&s->bench, group, g, ends, 2);
+        return;
+    }
+    for (size_t i = 0; i < BY_SEVEN; i++)
+        got[i] = (float)s->phi[i];
+    vt_bench_compare(&s->bench, group, g, got, BY_SEVEN);
+}
+
+/* Each coalition is followed by its complement. */
+static void stored_coalition(void *host, size_t pair, uint8_t *z, size_t M)
+{
+    const scene *s = host;
+    ck_assert(pair < COALITIONS / 2 && M == BY_FOUR);
+    memcpy(z, s->coalitions[2 * pair], M);
+}
+
+static void check_kernel(vt_golden_group *group, scene *s, const vt_golden_row *g)
+{
+    const vt_coalition_source source = {.pairs = COALITIONS / 2, .draw = stored_coalition, .host = s};
+    double std_error[BY_FOUR], sum = 0.0;
+    float got[2 + COALITIONS];
+    vt_players_params p;
+    vt_game game;
+    vt_error err = {0};
+    for (size_t k = 0; k < COALITIONS; k += 2)
+        for (size_t i = 0; i < BY_FOUR; i++)
+            ck_assert_msg(s->coalitions[k][i] != s->coalitions[k + 1][i], "coalition %zu and its complement", k);
+    if (play(s, g, &game, &p, "kernel")) {
+        const vt_status st = vt_kernel_estimate(&game, &source, s->phi, std_error, s->values, &s->result, &err);
+        ck_assert_msg(st == VT_OK, "%s", err.msg);
+        ck_assert(s->result.samples == COALITIONS && s->result.has_error);
+        for (size_t i = 0; i < BY_FOUR; i++)
+            sum += s->phi[i];
+        ck_assert_double_eq_tol(sum, s->result.full - s->result.empty, 1e-10);
+    }
+    const size_t n = ends_with(g->name, ".values") ? 2 + COALITIONS : BY_FOUR;
+    for (size_t i = 0; i < n; i++)
+        got[i] = (float)(n == BY_FOUR ? s->phi[i] : s->values[i]);
+    vt_bench_compare(&s->bench, group, g, got, n);
+}
+
 typedef struct group_row {
     const char *prefix;
     void (*check)(vt_golden_group *group, scene *s, const vt_golden_row *g);
 } group_row;
 
-static const group_row rows[] = {{"occlusion.", check_occlusion}, {"rise.", check_rise}};
+static const group_row rows[] = {{"occlusion.", check_occlusion},
+                                 {"rise.", check_rise},
+                                 {"perm_shapley.", check_permutations},
+                                 {"kernel_shap.", check_kernel}};
 
 typedef struct walk {
     scene scene;
