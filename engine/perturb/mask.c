@@ -52,6 +52,43 @@ void vt_mask_enlarge(float *out, const vt_mask_frame *f, const uint8_t *grid, si
     }
 }
 
+/* Where pixel u of `size` lies between two of `count` values when the corners are aligned. */
+static double aligned(size_t *first, size_t *second, size_t u, size_t size, size_t count)
+{
+    const double g = size > 1 ? (double)u * (double)(count - 1) / (double)(size - 1) : 0.0;
+    *first = (size_t)g;
+    *second = *first + 1 < count ? *first + 1 : *first;
+    return g - (double)*first;
+}
+
+void vt_mask_stretch(float *out, const float *map, size_t rows, size_t columns, size_t h, size_t w, float *scratch)
+{
+    size_t a, b;
+    for (size_t x = 0; x < w; x++) {
+        const double t = aligned(&a, &b, x, w, columns);
+        for (size_t r = 0; r < rows; r++) {
+            const double left = (double)map[r * columns + a], right = (double)map[r * columns + b];
+            scratch[r * w + x] = (float)(left + t * (right - left));
+        }
+    }
+    for (size_t y = 0; y < h; y++) {
+        const double t = aligned(&a, &b, y, h, rows);
+        mix(out + y * w, scratch + a * w, scratch + b * w, (float)t, w);
+    }
+}
+
+void vt_mask_scale(float *mask, float eps, size_t n)
+{
+    float min = mask[0], max = mask[0];
+    for (size_t i = 1; i < n; i++) {
+        min = mask[i] < min ? mask[i] : min;
+        max = mask[i] > max ? mask[i] : max;
+    }
+    const float scale = 1.0f / (max - min + eps);
+    for (size_t i = 0; i < n; i++)
+        mask[i] = (mask[i] - min) * scale;
+}
+
 void vt_mask_apply(float *restrict out, const float *restrict x, const float *restrict mask, size_t n)
 {
     for (size_t c = 0; c < 3; c++)

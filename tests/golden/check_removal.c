@@ -21,7 +21,7 @@ enum { PERMUTATIONS = 8, BY_SEVEN = 49, COALITIONS = 128, BY_FOUR = 16 };
 static const struct {
     const char *name;
     size_t tensors;
-} pictures[] = {{"both.png", 20}, {"plane.png", 7}, {"tabby.jpg", 12}, {"bull_mastiff.jpg", 7}};
+} pictures[] = {{"both.png", 24}, {"plane.png", 9}, {"tabby.jpg", 14}, {"bull_mastiff.jpg", 9}};
 static const size_t stored_inputs = 3; /* rise.grid, rise.shift, kernel_shap.coalitions */
 
 typedef struct scene {
@@ -38,6 +38,8 @@ typedef struct scene {
     char played[64]; /* game that the following are of */
     double phi[BY_SEVEN], values[2 + COALITIONS];
     vt_players_result result;
+    int cam_of; /* class that cam is of; -1: none */
+    float cam[PATCHES];
 } scene;
 
 static void read_stored(scene *s)
@@ -58,7 +60,7 @@ static void read_stored(scene *s)
     memcpy(s->permutations, permutations->data, sizeof s->permutations);
     memcpy(s->coalitions, coalitions->data, sizeof s->coalitions);
     vt_st_close(file);
-    s->rise_of = -1;
+    s->rise_of = s->cam_of = -1;
 }
 
 static void aim(scene *s, const vt_golden_row *g)
@@ -251,6 +253,30 @@ static void check_kernel(vt_golden_group *group, scene *s, const vt_golden_row *
     vt_bench_compare(&s->bench, group, g, got, n);
 }
 
+/* .raw is the map; the other is what the library shows of it: max(v, 0), then min-max with 1e-7. */
+static void check_scorecam(vt_golden_group *group, scene *s, const vt_golden_row *g)
+{
+    float got[PATCHES];
+    double max = 0.0, min = 1e30;
+    ck_assert_str_eq(vt_golden_word(g, "tensor", ""), "norm1");
+    ck_assert_double_eq(vt_golden_number(g, "layer", 0.0), -1.0);
+    aim(s, g);
+    if (s->cam_of != s->ctx.target) {
+        const vt_map *map = explain(s, "scorecam", "");
+        ck_assert(map->h * map->w == PATCHES && map->layer == 11);
+        memcpy(s->cam, map->values, sizeof s->cam);
+        s->cam_of = s->ctx.target;
+    }
+    for (size_t i = 0; i < PATCHES; i++) {
+        max = fmax(max, (double)s->cam[i]);
+        min = fmin(min, fmax((double)s->cam[i], 0.0));
+    }
+    for (size_t i = 0; i < PATCHES; i++)
+        got[i] =
+            ends_with(g->name, ".raw") ? s->cam[i] : (float)((fmax((double)s->cam[i], 0.0) - min) / (max - min + 1e-7));
+    vt_bench_compare(&s->bench, group, g, got, PATCHES);
+}
+
 typedef struct group_row {
     const char *prefix;
     void (*check)(vt_golden_group *group, scene *s, const vt_golden_row *g);
@@ -259,7 +285,8 @@ typedef struct group_row {
 static const group_row rows[] = {{"occlusion.", check_occlusion},
                                  {"rise.", check_rise},
                                  {"perm_shapley.", check_permutations},
-                                 {"kernel_shap.", check_kernel}};
+                                 {"kernel_shap.", check_kernel},
+                                 {"gradcam.scorecam.", check_scorecam}};
 
 typedef struct walk {
     scene scene;

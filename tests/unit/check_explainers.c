@@ -211,8 +211,11 @@ START_TEST(follows_a_flip)
 }
 END_TEST
 
+/* Score-CAM looks at a map that is enlarged between neighbours, so it matters who they are. */
 START_TEST(follows_a_permutation_of_the_patches)
 {
+    if (strcmp(vt_explainer_at((size_t)_i)->name, "scorecam") == 0)
+        return;
     follows(vt_explainer_at((size_t)_i), reverse_patches, reversed, "patches reversed");
 }
 END_TEST
@@ -261,6 +264,19 @@ START_TEST(one_colour_is_finite)
 }
 END_TEST
 
+/* The maps of `alone` against those of now: whether any value differs, and whether there is any value but 0. */
+static bool differs(const vt_output *alone, const vt_output *now, bool *some)
+{
+    bool other = false;
+    for (size_t k = 0; k < alone->count; k++) {
+        *some = largest(&now->maps[k]) > 0.0 || *some;
+        other = other || memcmp(alone->maps[k].values, now->maps[k].values,
+                                alone->maps[k].h * alone->maps[k].w * sizeof(float)) != 0;
+    }
+    return other;
+}
+
+/* One of two other classes may be the one that the class is compared with anyway, and sets may be empty. */
 START_TEST(versus_turns_the_question_round)
 {
     const vt_explainer *x = vt_explainer_at((size_t)_i);
@@ -269,15 +285,14 @@ START_TEST(versus_turns_the_question_round)
         vt_tiny_open(&tiny, &nets[n], 1, NULL);
         if (run(&tiny, x)) {
             const vt_output alone = tiny.out;
-            vt_tiny_backward(&tiny, 1, 2, 1.0f);
-            ck_assert(run(&tiny, x));
-            bool differs = false;
-            for (size_t k = 0; k < alone.count; k++) {
-                largest(&tiny.out.maps[k]);
-                differs = differs || memcmp(alone.maps[k].values, tiny.out.maps[k].values,
-                                            alone.maps[k].h * alone.maps[k].w * sizeof(float)) != 0;
+            bool other = false, some = false;
+            (void)differs(&alone, &alone, &some);
+            for (int versus = 2; versus >= 0 && !other; versus -= 2) {
+                vt_tiny_backward(&tiny, 1, versus, 1.0f);
+                ck_assert(run(&tiny, x));
+                other = differs(&alone, &tiny.out, &some);
             }
-            ck_assert_msg(differs, "%s, net %zu: versus changes nothing", x->name, n);
+            ck_assert_msg(other || !some, "%s, net %zu: versus changes nothing", x->name, n);
         }
         vt_tiny_close(&tiny);
     }
