@@ -35,10 +35,9 @@ static double cost(const vt_model_info *info, const void *raw)
 
 static size_t scratch(const vt_model_info *info, const void *raw)
 {
-    const vt_players_params *p = raw;
-    const size_t M = (size_t)p->players * (size_t)p->players;
-    return vt_players_scratch(info, p) + vt_permutations_bytes(M) + M * (2 * sizeof(uint32_t) + sizeof(double)) +
-           2 * M * sizeof(double) + 4096;
+    const size_t M = vt_players_most(info);
+    (void)raw;
+    return vt_players_scratch(info) + vt_permutations_bytes(M) + M * (2 * sizeof(uint32_t) + 3 * sizeof(double)) + 4096;
 }
 
 typedef struct state {

@@ -53,11 +53,17 @@ static size_t players_of(const vt_players_params *p)
     return (size_t)p->players * (size_t)p->players;
 }
 
+static size_t most_of(const vt_model_info *info)
+{
+    const size_t side = info->grid_h < info->grid_w ? info->grid_h : info->grid_w;
+    return side > PLAYERS_MAX ? PLAYERS_MAX : side;
+}
+
 vt_status vt_players_settle(const vt_model_info *info, vt_players_params *p, const bool *given,
                             size_t (*least)(size_t M), vt_error *err)
 {
     const size_t side = info->grid_h < info->grid_w ? info->grid_h : info->grid_w;
-    const int most = side > PLAYERS_MAX ? PLAYERS_MAX : (int)side;
+    const int most = (int)most_of(info);
     if (p->players > most && !given[PLAYERS])
         p->players = most;
     if (p->players > most) {
@@ -87,11 +93,16 @@ double vt_players_cost(const vt_players_params *p, size_t samples)
     return 1.0 + each * (double)(samples + 2);
 }
 
-size_t vt_players_scratch(const vt_model_info *info, const vt_players_params *p)
+size_t vt_players_most(const vt_model_info *info)
 {
-    const size_t M = players_of(p), table = vt_players_exact(p) ? (size_t)1 << M : 0;
-    return vt_batch_bytes(info, 1) + info->tokens * sizeof(uint16_t) + M * (1 + sizeof(float) + 4 * sizeof(double)) +
-           table * sizeof(double) + 4096;
+    return most_of(info) * most_of(info);
+}
+
+size_t vt_players_scratch(const vt_model_info *info)
+{
+    const size_t table = SAMPLES_MAX + 2;
+    return vt_batch_bytes(info, 1) + info->tokens * sizeof(uint16_t) +
+           vt_players_most(info) * (1 + sizeof(float) + 4 * sizeof(double)) + table * sizeof(double) + 4096;
 }
 
 /* ---- the game ---- */

@@ -24,9 +24,10 @@ VT_MUST_USE vt_status vt_players_settle(const vt_model_info *info, vt_players_pa
 bool vt_players_exact(const vt_players_params *p);
 /* Forwards of `samples` coalitions and both ends: those without keys are shorter by what they leave out, half on average. */
 double vt_players_cost(const vt_players_params *p, size_t samples);
-size_t vt_players_scratch(const vt_model_info *info,
-                          const vt_players_params *p); /* game and finish, with all 2^M scores
-                                                                                     of an exact run */
+/* Arena bytes of game, map and all 2^M scores of an exact run; and the most players there can be. The same for all params, so
+ * that an arena sized from the defaults is enough for any. */
+size_t vt_players_scratch(const vt_model_info *info);
+size_t vt_players_most(const vt_model_info *info);
 
 typedef struct vt_game {
     const vt_ctx *ctx;
