@@ -314,14 +314,18 @@ static vt_status say(const search *s, vt_output *out, bool found, size_t members
     if (!found && s->out_of_budget)
         return vt_output_note(out, err, "The budget ended before the search began.");
     if (!found && s->flips)
-        return vt_output_note(out, err, "The class is first even with all patches taken away, so nothing flips it.");
+        return vt_output_note(
+            out, err, "The class is first even with all patches taken away, so nothing flips it. Another masking may.");
     if (!found)
         return vt_output_note(out, err,
                               "The class is not first in the whole picture, nor in any part of it that was tried.");
     if (members == 0 && s->flips)
         return vt_output_note(out, err, "The class is not first in the whole picture: nothing needs to be taken away.");
     if (members == 0)
-        return vt_output_note(out, err, "The class is first even without any patch, so no patch is needed to keep it.");
+        return vt_output_note(
+            out, err,
+            "The class is first even without any patch, so none is needed to keep it. Another masking may need "
+            "some.");
     return vt_output_note(out, err,
                           s->part    ? "The class is not first in the whole picture, but in %zu of its %zu patches%s."
                           : s->flips ? "Without %zu of %zu patches the class is no longer first%s."
