@@ -42,7 +42,7 @@ typedef struct vt_map {
     bool has_target, has_versus;
     vt_prediction target, versus;
     int layer, head, channel; /* -1 = the map is not of one layer, head, channel */
-    const char *part;         /* "q", "k", "v" or NULL */
+    const char *part;         /* "q", "k", "v", "keep", "flip" or NULL */
     const char *query;        /* canonical text of the asking token, or NULL */
     vt_unit unit;
     size_t h, w; /* rows, columns of values */
@@ -56,7 +56,11 @@ typedef struct vt_map {
     bool show_values;
     const vt_metric_value *metrics;
     size_t metrics_count;
-    const char *quality; /* "good", "not_converged"; NULL = the method does not judge itself */
+    const char *quality; /* "good", "noisy", "not_converged"; NULL = the method does not judge itself */
+    const float *std_error; /* (h, w) standard error of each value, or NULL */
+    bool has_stability, has_efficiency_gap;
+    double stability;      /* correlation of the maps of two halves of the samples; NAN where a half is constant */
+    double efficiency_gap; /* sum of the players minus (score with all of them - score with none) */
     bool has_delta;
     double delta, delta_relative; /* sum of the map minus what it should be; |delta| / |what it should be|, NAN for 0 */
     bool has_bf16_error;

@@ -132,6 +132,45 @@ START_TEST(the_comparison_stays_within_what_is_counted_for_it)
 }
 END_TEST
 
+/* Every method of the registry that takes it, with few samples: it runs, says how far off it is, and its first map points the
+ * same way as in fp32. */
+START_TEST(methods_that_take_it_stay_near)
+{
+    static const char *const budgets[] = {"masks", "coalitions", "permutations"};
+    const vt_explainer *x = vt_explainer_at((size_t)_i);
+    vt_pair pairs[8] = {{"method", x->name}, {"output", "values"}, {"class", "3"}, {"precision", "fp32"}};
+    const vt_result *results[2];
+    vt_request *rq[2];
+    vt_error err = {0};
+    size_t count = 4;
+    if (!(x->needs & VT_TAKES_BF16))
+        return;
+    for (size_t k = 0; k < VT_COUNT(budgets); k++)
+        if (vt_param_find(x->params, x->params_count, budgets[k]))
+            pairs[count++] = (vt_pair){budgets[k], "200"};
+    ck_assert_int_eq(vt_model_pack_bf16(model, NULL), VT_OK);
+    for (int half = 0; half < 2; half++) {
+        pairs[3].value = half ? "bf16" : "fp32";
+        ck_assert_msg(vt_request_open(&rq[half], model, NULL, pairs, count, 0, &err) == VT_OK, "%s: %s", x->name,
+                      err.msg);
+        ck_assert_msg(vt_run_input(rq[half], input, arena, NULL, &results[half], &err) == VT_OK, "%s: %s", x->name,
+                      err.msg);
+    }
+    const vt_map *a = &results[0]->maps[0], *b = &results[1]->maps[0];
+    double ab = 0.0, aa = 0.0, bb = 0.0;
+    ck_assert(a->h == b->h && a->w == b->w && b->has_bf16_error && !a->has_bf16_error);
+    for (size_t k = 0; k < a->h * a->w; k++) {
+        ab += (double)a->values[k] * (double)b->values[k];
+        aa += (double)a->values[k] * (double)a->values[k];
+        bb += (double)b->values[k] * (double)b->values[k];
+    }
+    printf("%s in bf16: cosine with fp32 %.4f, error %.4f\n", x->name, ab / sqrt(aa * bb), b->bf16_error);
+    ck_assert_msg(aa > 0.0 && ab > 0.95 * sqrt(aa * bb), "%s: %g", x->name, ab / sqrt(aa * bb));
+    ck_assert_msg(memcmp(a->values, b->values, a->h * a->w * sizeof(float)) != 0, "%s computed in fp32", x->name);
+    vt_request_close(rq[0]), vt_request_close(rq[1]);
+}
+END_TEST
+
 /* ---- refusals ---- */
 
 START_TEST(other_methods_are_refused_by_name)
@@ -188,6 +227,7 @@ END_TEST
 VT_SUITE("precision", tcase_add_checked_fixture(tc, set_up, tear_down);
          tcase_add_test(tc, a_method_computes_in_it_and_the_answer_says_how_far_off);
          tcase_add_test(tc, the_comparison_stays_within_what_is_counted_for_it);
+         tcase_add_loop_test(tc, methods_that_take_it_stay_near, 0, (int)vt_explainer_count());
          tcase_add_test(tc, other_methods_are_refused_by_name);
          tcase_add_test(tc, a_model_without_it_is_refused_by_name);
          tcase_add_test(tc, faster_only_where_there_are_instructions))

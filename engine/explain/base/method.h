@@ -31,7 +31,7 @@ struct vt_ctx {
 
 typedef struct vt_map_spec {
     int layer, head, channel; /* -1 = not of one */
-    const char *part;         /* "q", "k", "v" or NULL: static text */
+    const char *part;         /* "q", "k", "v", "keep", "flip" or NULL: static text */
     const char *query;        /* canonical text in the arena, or NULL */
     vt_unit unit;
     size_t h, w;
@@ -41,6 +41,11 @@ typedef struct vt_map_spec {
 #define VT_MAP_SPEC_GRID(info)                                                                                         \
     {                                                                                                                  \
         .layer = -1, .head = -1, .channel = -1, .unit = VT_UNIT_PATCH, .h = (info)->grid_h, .w = (info)->grid_w        \
+    }
+
+#define VT_MAP_SPEC_PIXELS(info)                                                                                       \
+    {                                                                                                                  \
+        .layer = -1, .head = -1, .channel = -1, .unit = VT_UNIT_PIXEL, .h = (info)->image_h, .w = (info)->image_w      \
     }
 
 /* Adds a map; values (h, w) come zeroed from the arena, to be filled by the caller. map may be NULL. */
