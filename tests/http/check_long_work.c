@@ -1,5 +1,4 @@
-/* Methods of many forwards behind the service: each is stopped on its way by a deadline and by a client that leaves, and
- * quick requests do not wait for them. */
+/* Methods of many forwards behind the service: each is stopped on its way by a deadline and by a client that leaves. */
 #include "tests/support/http_service.h"
 #include "tests/support/suite.h"
 
@@ -68,51 +67,6 @@ START_TEST(a_client_that_leaves_stops_it)
 }
 END_TEST
 
-/* Never from memory: no two have the same seed. */
-static double ask_quickly(void)
-{
-    static int seed;
-    char target[96];
-    snprintf(target, sizeof target, "/explain?method=rollout&output=values&seed=%d", ++seed);
-    vt_http_reply reply = vt_served_post(target, "", "");
-    const double seconds = reply.seconds;
-    ck_assert_int_eq(reply.status, 200);
-    vt_http_free(&reply);
-    return seconds;
-}
-
-/* One of the two workers and one of the four slots are left for what is quick. */
-START_TEST(quick_requests_pass)
-{
-    enum { LONG = 3, TIMES = 9 };
-    int fds[LONG];
-    double alone = 1e9, beside = 1e9;
-    char target[128];
-    for (int k = 0; k < TIMES; k++) {
-        const double seconds = ask_quickly();
-        alone = seconds < alone ? seconds : alone;
-    }
-    for (int k = 0; k < LONG; k++) {
-        snprintf(target, sizeof target, "/explain?method=rise&masks=8000&seed=%d", k);
-        fds[k] = vt_served_stream(target);
-        wait_for_pool(1, (size_t)k);
-    }
-    vt_served_expect(vt_served_post("/explain?method=rise&masks=8000&seed=9", "", ""), 503, "queue_full", NULL);
-    for (int k = 0; k < TIMES; k++) {
-        const double seconds = ask_quickly();
-        beside = seconds < beside ? seconds : beside;
-        ck_assert_uint_eq(state_of_pool().queued, LONG - 1); /* and these still wait */
-    }
-    printf("a quick request: %.1f ms alone, %.1f ms beside long ones, %.2f times\n", alone * 1e3, beside * 1e3,
-           beside / alone);
-    fflush(stdout);
-    for (int k = 0; k < LONG; k++)
-        close(fds[k]);
-    wait_for_pool(0, 0);
-}
-END_TEST
-
 VT_SUITE("long_work", tcase_add_checked_fixture(tc, vt_served_set_up, vt_served_tear_down);
          tcase_add_loop_test(tc, a_deadline_stops_it, 0, (int)VT_COUNT(work));
-         tcase_add_loop_test(tc, a_client_that_leaves_stops_it, 0, (int)VT_COUNT(work));
-         tcase_add_test(tc, quick_requests_pass))
+         tcase_add_loop_test(tc, a_client_that_leaves_stops_it, 0, (int)VT_COUNT(work)))
