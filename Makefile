@@ -34,7 +34,7 @@ endif
 
 # Kernel files are plain loops that must become vector code. No -ffast-math, no -march=native: the same bits everywhere.
 KERNEL_OPT = $(if $(filter release,$(VARIANT)),-O3) -fno-math-errno -fno-trapping-math
-KERNELS    = $(wildcard engine/layers/*.c) engine/image/resize.c engine/render/upsample.c engine/render/overlay.c
+KERNELS    = $(wildcard engine/layers/*.c) engine/perturb/mask.c engine/image/resize.c engine/render/upsample.c engine/render/overlay.c
 # Products may use fused multiply-adds: nothing relies on their last bit, which differs between CPUs in OpenBLAS as well.
 FUSED       = engine/tensor/product.c
 
@@ -43,7 +43,6 @@ BLAS_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas
 PKG_CFLAGS  := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS    := $(shell pkg-config --libs $(PKGS) 2>/dev/null || echo -lmicrohttpd -ljansson -lpng -ljpeg -lwebp -lexif -lz)
 
-KERNELS += engine/perturb/mask.c
 CFLAGS_ALL = $(CSTD) $(OPT) $(WARN) $(HARDEN) -I. -Iinclude -I$(BUILD)/gen $(PKG_CFLAGS) $(BLAS_CFLAGS) -pthread -MMD -MP $(CFLAGS)
 LDFLAGS_ALL = $(LDHARD) $(LDSAN) $(LDFLAGS)
 LIBS = $(PKG_LIBS) $(BLAS_LIBS) -lm -pthread

@@ -25,6 +25,8 @@ typedef enum vt_rule {
     VT_RULE_CP       /* the same, but nothing through q and k and gates, and v and what is gated whole */
 } vt_rule;
 
+enum { VT_BATCH = 4 }; /* pictures that many-pass methods send through together; more gain nothing with OpenBLAS */
+
 /* Places in a block whose output an edit may change. */
 typedef enum vt_place { VT_PLACE_NORM1, VT_PLACE_NORM2, VT_PLACE_BLOCK } vt_place;
 
@@ -49,6 +51,7 @@ typedef struct vt_trace {
     uint32_t needs;      /* VT_NEEDS_* it was made for */
     bool keeps_backward; /* all that a backward needs was kept */
     size_t N, opened;    /* pictures that go through together, and that there is room for */
+    vt_changes changes;
     size_t last_rows; /* leading rows of each picture that the last block computes: T, or those that the head reads */
     size_t L, T, D, H, d, M, C, P; /* layers, tokens, width, heads, width of a head, MLP width, classes, patches */
     size_t F, pooled;              /* width of what the head reads, and of what was pooled for it */
@@ -106,8 +109,6 @@ typedef struct vt_trace {
     vt_stem_pass stem;
     size_t
         stem_holds; /* picture whose way through the stem is there: the others go through it again before they go back */
-
-    vt_changes changes; /* of a batcher */
 } vt_trace;
 
 /* Takes all buffers from the arena. needs: VT_NEEDS_*; images: how many pictures go through together. VT_E_NOMEM. */

@@ -23,7 +23,8 @@ vt_status vt_batch_open(vt_batch *batch, const vt_batch_setup *setup, vt_error *
     const vt_model_info *info = vt_model_get_info(setup->model);
     const size_t n = setup->images ? setup->images : VT_BATCH, size = 3 * info->image_h * info->image_w;
     vt_arena *arena = setup->arena;
-    *batch = (vt_batch){.setup = *setup, .info = info, .images = n, .size = size};
+    *batch = (vt_batch){.setup = *setup, .info = info, .size = size};
+    batch->setup.images = n;
     batch->inputs = vt_arena_alloc(arena, n, size * sizeof(float));
     batch->embedded = vt_arena_alloc(arena, info->tokens, info->width * sizeof(float));
     batch->kept = vt_arena_alloc(arena, info->tokens, 1);
@@ -32,7 +33,7 @@ vt_status vt_batch_open(vt_batch *batch, const vt_batch_setup *setup, vt_error *
     batch->y = vt_arena_alloc(arena, setup->outputs, sizeof(double));
     if (!batch->inputs || !batch->embedded || !batch->kept || !batch->starts || !batch->keys || !batch->y)
         return vt_error_set(err, VT_E_NOMEM, "", "%s: no memory for %zu pictures at once", setup->stage, n);
-    const vt_status st = vt_trace_open_batch(&batch->trace, setup->model, setup->needs, n, arena, err);
+    const vt_status st = vt_trace_open_batch(&batch->trace, setup->model, 0, n, arena, err);
     batch->trace.changes.unmeasured = true;
     return st;
 }
@@ -210,17 +211,10 @@ static vt_status run_batch(vt_batch *b, size_t n, vt_error *err)
     return st;
 }
 
-/* Sequences that are cut short are put together whatever multiplies: weights would be fetched for few rows. */
-static size_t together_of(const vt_batch *b, const vt_samples *s)
-{
-    const bool cut_short = s->keep && s->masking == VT_MASKING_KEY && !b->hides_keys;
-    return b->setup.images || cut_short ? b->images : vt_backend_batch(b->trace.backend);
-}
-
 vt_status vt_batch_run(vt_batch *batch, const vt_samples *samples, size_t *done, vt_error *err)
 {
     vt_control *control = batch->setup.control;
-    const size_t together = together_of(batch, samples);
+    const size_t together = batch->setup.images;
     size_t taken = 0;
     vt_status st = vt_control_check(control, err);
     assert((samples->place != NULL) + (samples->keep != NULL) + (samples->tokens != NULL) + (samples->edit != NULL) ==

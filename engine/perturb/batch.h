@@ -1,5 +1,5 @@
 /* Many forwards of changed pictures, which is what removal-based methods and faithfulness metrics are made of: one loop,
- * a few pictures at once (vt_backend_batch), memory that does not grow with their number, nothing recorded.
+ * VT_BATCH pictures at once, memory that does not grow with their number, nothing recorded.
  *
  * A user says what sample k is in one of four ways and is handed the scores of each sample in the order of k:
  *   place   writes the model's input itself: pixels masked, filled, blurred, mixed
@@ -17,7 +17,8 @@
  *     if (st == VT_OK)
  *         st = vt_batch_run(&batch, &samples, NULL, err);
  *
- * Precision: `needs` of the setup goes into the trace's, where a need may ask for another one. One thread per batch. */
+ * Precision: products run on batch.trace.backend, which vt_batch_open takes from the model; another precision is another
+ * value there. One thread per batch. */
 #ifndef VT_PERTURB_BATCH_H
 #define VT_PERTURB_BATCH_H
 
@@ -69,8 +70,7 @@ typedef struct vt_batch_setup {
     size_t outputs;     /* 0: nobody reads y */
     vt_link link;
     const char *stage; /* for progress: static text */
-    uint32_t needs;    /* of the trace; 0 as a rule */
-    size_t images;     /* at once; 0: as many as pay; other values are for tests */
+    size_t images;     /* at once; 0 = VT_BATCH; other values are for tests */
     vt_arena *arena;   /* all memory comes from it; rewinding is the caller's */
     vt_control *control;
 } vt_batch_setup;
@@ -79,7 +79,6 @@ typedef struct vt_batch {
     vt_batch_setup setup;
     const vt_model_info *info;
     vt_trace trace;
-    size_t images;   /* that there is room for */
     size_t size;     /* numbers of a picture */
     float *inputs;   /* (images, size) */
     float *embedded; /* (tokens, width): the setup's input, once somebody needs it */
@@ -97,7 +96,7 @@ typedef struct vt_batch {
 
 /* VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_batch_open(vt_batch *batch, const vt_batch_setup *setup, vt_error *err);
-size_t vt_batch_bytes(const vt_model_info *info, size_t outputs); /* arena bytes of the above, without needs */
+size_t vt_batch_bytes(const vt_model_info *info, size_t outputs); /* arena bytes of the above with VT_BATCH images */
 
 /* May be called several times, with other samples each. *done: how many were taken; may be NULL. VT_E_CANCELLED,
  * VT_E_DEADLINE. */

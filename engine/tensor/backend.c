@@ -4,11 +4,6 @@
 #include "engine/tensor/gemm.h"
 #include "engine/tensor/product.h"
 
-size_t vt_backend_batch(vt_backend backend)
-{
-    return backend == VT_BACKEND_OPENBLAS ? VT_BATCH : 1;
-}
-
 const char *vt_backend_name(vt_backend backend)
 {
     static const char *const packed[VT_TILES] = {

@@ -11,11 +11,6 @@
 
 typedef enum vt_backend { VT_BACKEND_OPENBLAS, VT_BACKEND_PACKED } vt_backend;
 
-/* How many pictures a method with many passes sends through together, at most VT_BATCH. Measured: OpenBLAS gains 5 %
- * with 4, packed kernels lose with every picture more, whose activations then no longer fit the cache. */
-enum { VT_BATCH = 4 };
-size_t vt_backend_batch(vt_backend backend);
-
 /* "openblas", "packed avx512": static text. */
 const char *vt_backend_name(vt_backend backend);
 

@@ -56,7 +56,7 @@ typedef struct vt_map {
     bool show_values;
     const vt_metric_value *metrics;
     size_t metrics_count;
-    const char *quality; /* "good", "noisy", "not_converged"; NULL = the method does not judge itself */
+    const char *quality;    /* "good", "noisy", "not_converged"; NULL = the method does not judge itself */
     const float *std_error; /* (h, w) standard error of each value, or NULL */
     bool has_stability, has_efficiency_gap;
     double stability;      /* correlation of the maps of two halves of the samples; NAN where a half is constant */

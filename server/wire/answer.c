@@ -189,18 +189,18 @@ static void write_map(vts_writer *w, const vt_map *map)
         vts_write_array_end(w);
     }
     write_pictures(w, map);
-    if (map->std_error)
-        write_grid(w, "stderr", map->std_error, map->h, map->w);
-    if (map->has_stability)
-        vts_write_key_real(w, "stability", map->stability);
-    if (map->has_efficiency_gap)
-        vts_write_key_real(w, "efficiency_gap", map->efficiency_gap);
     if (map->quality)
         vts_write_key_text(w, "quality", map->quality);
     if (map->has_delta) {
         vts_write_key_real(w, "delta", map->delta);
         vts_write_key_real(w, "delta_relative", map->delta_relative);
     }
+    if (map->std_error)
+        write_grid(w, "stderr", map->std_error, map->h, map->w);
+    if (map->has_stability)
+        vts_write_key_real(w, "stability", map->stability);
+    if (map->has_efficiency_gap)
+        vts_write_key_real(w, "efficiency_gap", map->efficiency_gap);
     vts_write_key(w, "metrics");
     vts_write_object(w);
     for (size_t k = 0; k < map->metrics_count; k++)

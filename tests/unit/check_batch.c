@@ -411,7 +411,7 @@ START_TEST(stops_after_the_batch_that_was_enough)
     vt_gradient_net_open(&net, NULL, 1, NULL);
     for (size_t at = 1; at <= SAMPLES + 5; at++) {
         vt_arena_reset(net.run_arena, SIZE_MAX);
-        open_batch(&batch, &h, &net, VT_LINK_LOGIT, VT_BATCH);
+        open_batch(&batch, &h, &net, VT_LINK_LOGIT, 0);
         h.stop_at = at;
         const vt_samples samples = {.count = SAMPLES, .place = place_scaled, .take = take, .enough = stop, .host = &h};
         run(&batch, &h, &samples);
@@ -444,7 +444,7 @@ START_TEST(progress_after_each_batch_and_cancel)
         vt_control_init(&control, 0);
         vt_gradient_net_open(&net, NULL, 1, NULL);
         net.ctx.control = &control;
-        open_batch(&batch, &h, &net, VT_LINK_LOGIT, VT_BATCH);
+        open_batch(&batch, &h, &net, VT_LINK_LOGIT, 0);
         control.progress = watch;
         control.host = &h;
         h.control = &control;

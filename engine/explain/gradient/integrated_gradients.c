@@ -130,7 +130,7 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
         vt_arena_rewind(ctx->arena, mark);
         return vt_output_note(out, err, "The picture is the baseline itself, so there is no way between them.");
     }
-    st = vt_path_open(&path, ctx, (vt_link)p->link, vt_backend_batch(ctx->trace->backend), "integrated_gradients", err);
+    st = vt_path_open(&path, ctx, (vt_link)p->link, VT_BATCH, "integrated_gradients", err);
     path.total = (uint64_t)p->steps;
     if (st == VT_OK)
         st = vt_path_scores(&path, baseline, ctx->input, y, err);

@@ -8,7 +8,6 @@
 
 #include "engine/explain/base/method.h"
 #include "engine/pass/link.h"
-#include "engine/tensor/backend.h"
 
 typedef struct vt_path {
     vt_ctx *ctx;
@@ -30,8 +29,7 @@ typedef struct vt_path_points {
     void *host;
 } vt_path_points;
 
-/* Memory comes from the arena of ctx; rewinding is the caller's. batch: of vt_backend_batch, other values for tests.
- * VT_E_NOMEM. */
+/* Memory comes from the arena of ctx; rewinding is the caller's. batch: VT_BATCH, other values for tests. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_path_open(vt_path *path, vt_ctx *ctx, vt_link link, size_t batch, const char *stage,
                                    vt_error *err);
 size_t vt_path_bytes(const vt_model_info *info, size_t batch); /* arena bytes of the above */

@@ -136,7 +136,7 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
         return vt_error_set(err, VT_E_NOMEM, "", "smoothgrad: arena too small for %zu pixels", n);
     smooth.noise = noise;
     smooth.host = ctx;
-    st = vt_path_open(&path, ctx, VT_LINK_LOGIT, vt_backend_batch(ctx->trace->backend), "smoothgrad", err);
+    st = vt_path_open(&path, ctx, VT_LINK_LOGIT, VT_BATCH, "smoothgrad", err);
     path.total = vt_smooth_points(&smooth);
     if (st == VT_OK)
         st = vt_path_smooth(&path, mean, square, &smooth, err);

@@ -67,6 +67,6 @@ START_TEST(a_client_that_leaves_stops_it)
 }
 END_TEST
 
-VT_SUITE("long_work", tcase_add_checked_fixture(tc, vt_served_set_up, vt_served_tear_down);
+VT_SUITE("removal_work", tcase_add_checked_fixture(tc, vt_served_set_up, vt_served_tear_down);
          tcase_add_loop_test(tc, a_deadline_stops_it, 0, (int)VT_COUNT(work));
          tcase_add_loop_test(tc, a_client_that_leaves_stops_it, 0, (int)VT_COUNT(work)))
