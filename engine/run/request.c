@@ -285,6 +285,9 @@ static vt_status settle(vt_request *rq, vt_error *err)
     const vt_model_info *info = vt_model_get_info(rq->model);
     double backward = 0.0, forwards = 0.0;
 
+    const vt_status metrics = vt_request_check_metrics(rq, err);
+    if (metrics != VT_OK)
+        return metrics;
     rq->cost = 1.0;
     for (size_t m = 0; m < rq->methods_count; m++) {
         vt_asked_method *asked = &rq->methods[m];
@@ -312,8 +315,9 @@ static vt_status settle(vt_request *rq, vt_error *err)
             backward = fmax(backward, beyond);
         else
             forwards += beyond;
+        rq->metrics_cost += (double)(runs * maps) * vt_request_metrics_cost(rq, m);
     }
-    const double own_cost = rq->cost + backward + forwards;
+    const double methods_cost = rq->cost + backward + forwards, own_cost = methods_cost + rq->metrics_cost;
     const double picture_cost = own_cost * (rq->resized ? vt_model_flops(info) / rq->own_flops : 1.0);
     rq->texts_cost = rq->view ? vt_model_texts_flops(rq->view) / rq->own_flops : 0.0;
     rq->cost = picture_cost + rq->texts_cost;
@@ -323,6 +327,7 @@ static vt_status settle(vt_request *rq, vt_error *err)
         return vt_refuse_cost(rq,
                               picture_cost <= rq->limits.cost_max ? "texts"
                               : own_cost <= rq->limits.cost_max   ? "image_size"
+                              : rq->metrics_cost > methods_cost   ? "metrics"
                                                                   : "method",
                               err);
     return vt_request_check_memory(rq, err);
@@ -478,7 +483,7 @@ bool vt_request_needs_image(const vt_request *rq)
     for (size_t m = 0; m < rq->methods_count; m++)
         if (!(rq->methods[m].explainer->yields & VT_YIELDS_NO_IMAGE))
             return true;
-    return rq->methods_count == 0;
+    return rq->methods_count == 0 || vt_request_metric_with(rq, VT_METRIC_FORWARDS | VT_METRIC_RERUNS);
 }
 
 size_t vt_request_methods(const vt_request *rq, const vt_explainer **methods, size_t max)

@@ -249,7 +249,11 @@ static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
     const bool has_image = s->result->has_image;
     const vt_scene scene = {.image = has_image ? &s->image : NULL,
                             .transform = has_image ? &s->result->transform : NULL,
-                            .mask = s->mask.labels ? &s->mask : NULL};
+                            .mask = s->mask.labels ? &s->mask : NULL,
+                            .model = s->model,
+                            .input = s->input,
+                            .target = s->targets_count ? s->targets[0] : -1,
+                            .versus = rq->versus};
     if (st == VT_OK)
         st = vt_measure_maps(&s->output, rq, &scene, s->arena, s->control, err);
     if (st == VT_OK && s->input)

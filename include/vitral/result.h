@@ -30,10 +30,19 @@ typedef struct vt_prediction {
 
 typedef enum vt_unit { VT_UNIT_PATCH, VT_UNIT_REGION, VT_UNIT_PIXEL } vt_unit;
 
+/* How a score falls or rises while a picture is changed. NAN: undefined there, null in JSON. */
+typedef struct vt_curve {
+    const char *name; /* static text */
+    size_t count;
+    double *x, *y; /* (count) each */
+} vt_curve;
+
 typedef struct vt_metric_value {
     const struct vt_metric *metric;
     const void *params; /* the metric's params struct, or NULL; lives as long as the request */
     double value;       /* NAN: undefined for this map, null in JSON */
+    const vt_curve *curves;
+    size_t curves_count;
 } vt_metric_value;
 
 typedef struct vt_map {

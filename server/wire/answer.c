@@ -157,6 +157,24 @@ static void write_metric_params(vts_writer *w, const vt_map *map)
     }
 }
 
+static void write_reals(vts_writer *w, const char *key, const double *x, size_t count)
+{
+    vts_write_key(w, key);
+    vts_write_array_flat(w);
+    for (size_t k = 0; k < count; k++)
+        vts_write_real(w, x[k]);
+    vts_write_array_end(w);
+}
+
+static void write_curve(vts_writer *w, const vt_curve *curve)
+{
+    vts_write_key(w, curve->name);
+    vts_write_object(w);
+    write_reals(w, "x", curve->x, curve->count);
+    write_reals(w, "y", curve->y, curve->count);
+    vts_write_object_end(w);
+}
+
 static void write_map(vts_writer *w, const vt_map *map)
 {
     static const char *const units[] = {"patch", "region", "pixel"};
@@ -198,6 +216,9 @@ static void write_map(vts_writer *w, const vt_map *map)
     vts_write_object_end(w);
     vts_write_key(w, "curves");
     vts_write_object(w);
+    for (size_t k = 0; k < map->metrics_count; k++)
+        for (size_t c = 0; c < map->metrics[k].curves_count; c++)
+            write_curve(w, &map->metrics[k].curves[c]);
     vts_write_object_end(w);
     vts_write_key(w, "params");
     vts_write_object(w);
@@ -223,6 +244,9 @@ static size_t expected_size(const vt_result *result)
         sum += BYTES_OF_MAP + vts_base64_size(m->overlay.size) + vts_base64_size(m->heatmap.size);
         if (m->show_values)
             sum += m->h * m->w * BYTES_OF_NUMBER;
+        for (size_t j = 0; j < m->metrics_count; j++)
+            for (size_t c = 0; c < m->metrics[j].curves_count; c++)
+                sum += 2 * m->metrics[j].curves[c].count * BYTES_OF_NUMBER;
     }
     return sum;
 }
