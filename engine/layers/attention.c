@@ -8,8 +8,25 @@
 
 #include "engine/tensor/backend.h"
 
-void vt_attention_forward(vt_backend backend, float *out, float *attn, const float *qkv, size_t T, size_t D, size_t H,
-                          size_t rows)
+static const float HIDDEN = -1e30f; /* a score whose exponential is an exact 0 beside any other */
+
+/* a: (rows, T) scores */
+static void hide(float *a, const float *keys, size_t rows, size_t T)
+{
+    for (size_t t = 0; t < rows; t++)
+        for (size_t j = 0; j < T; j++)
+            a[t * T + j] = keys[j] != 0.0f ? a[t * T + j] : HIDDEN;
+}
+
+static void take_away(float *a, const float *keys, size_t rows, size_t T)
+{
+    for (size_t t = 0; t < rows; t++)
+        for (size_t j = 0; j < T; j++)
+            a[t * T + j] *= keys[j];
+}
+
+void vt_attention_hidden_forward(vt_backend backend, float *out, float *attn, const float *qkv, const float *keys,
+                                 bool after, size_t T, size_t D, size_t H, size_t rows)
 {
     const size_t d = D / H;
     const float scale = 1.0f / sqrtf((float)d);
@@ -17,10 +34,20 @@ void vt_attention_forward(vt_backend backend, float *out, float *attn, const flo
         const float *q = qkv + h * d, *k = q + D, *v = k + D; /* (T, d), rows 3D apart */
         float *a = attn + h * T * T;                          /* (T, T) */
         vt_multiply_turned(backend, a, T, q, 3 * D, k, 3 * D, scale, rows, T, d);
+        if (keys && !after)
+            hide(a, keys, rows, T);
         vt_softmax_forward(a, rows, T);
+        if (keys)
+            take_away(a, keys, rows, T);
         memset(a + rows * T, 0, (T - rows) * T * sizeof *a);
         vt_multiply(backend, out + h * d, D, a, T, false, v, 3 * D, 1.0f, false, rows, d, T);
     }
+}
+
+void vt_attention_forward(vt_backend backend, float *out, float *attn, const float *qkv, size_t T, size_t D, size_t H,
+                          size_t rows)
+{
+    vt_attention_hidden_forward(backend, out, attn, qkv, NULL, false, T, D, H, rows);
 }
 
 /* Per head: dA = dO v^T, dS = softmax'(dA), dq = dS k / sqrt(d), dk = dS^T q / sqrt(d), dv = A^T dO. Rows of dO that

@@ -5,6 +5,7 @@
 #ifndef VT_LAYERS_LAYERS_H
 #define VT_LAYERS_LAYERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/tensor/backend.h"
@@ -87,6 +88,10 @@ void vt_unit_relprop(float *dx, const float *scale, size_t rows, size_t n); /* t
  * touched. */
 void vt_attention_forward(vt_backend backend, float *out, float *attn, const float *qkv, size_t T, size_t D, size_t H,
                           size_t rows);
+/* The same with some keys hidden from everybody.   keys: (T), 1 or 0   after: they are multiplied away after the softmax, which
+ * leaves the other weights as they were; else they are kept out of it, and rows sum to 1 unless every key is hidden (then 0). */
+void vt_attention_hidden_forward(vt_backend backend, float *out, float *attn, const float *qkv, const float *keys,
+                                 bool after, size_t T, size_t D, size_t H, size_t rows);
 /* dout: (T, D).   dqkv: (T, 3D), set; NULL where nothing below is wanted.   dattn: (H, T, T) = dy/dA, set.   dscore: (H, T, T) = dy/dS, set; may be dattn when
  * dy/dA is not wanted afterwards.   rows: only the first `rows` query rows of dout are non-zero (T = all): the other
  * rows of dattn and dscore are exact zeros and cost nothing. */

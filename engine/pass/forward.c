@@ -27,6 +27,35 @@ const char *vt_blas_better_core(void)
     return vt_gemm_better_core();
 }
 
+/* Rows of the pass before picture k: T for each, unless patches were left out. */
+static size_t row_of(const vt_trace *tr, size_t k)
+{
+    return tr->changes.starts ? tr->changes.starts[k] : k * tr->T;
+}
+
+static size_t tokens_of(const vt_trace *tr, size_t k)
+{
+    return row_of(tr, k + 1) - row_of(tr, k);
+}
+
+static size_t rows_of(const vt_trace *tr)
+{
+    return row_of(tr, tr->N);
+}
+
+/* x (rows of all pictures from row `first` on, D): what `place` of block l gives out, of `count` rows of picture k. */
+static void edit(const vt_trace *tr, size_t l, vt_place place, size_t k, float *x, size_t count)
+{
+    if (tr->changes.edit)
+        tr->changes.edit(tr->changes.host, l, place, k, x, count);
+}
+
+static void edit_all(const vt_trace *tr, size_t l, vt_place place, float *x)
+{
+    for (size_t k = 0; tr->changes.edit && k < tr->N; k++)
+        edit(tr, l, place, k, x + row_of(tr, k) * tr->D, tokens_of(tr, k));
+}
+
 static void norm_forward(float *out, float *mean, float *rstd, const float *x, const vt_norm_weights *w, float eps,
                          size_t T, size_t D)
 {
@@ -64,12 +93,17 @@ static void linear_residual(vt_trace *tr, float *z_out, const float *z, const fl
     vt_residual_add(z_out, tr->s_norm, scale, R, D);
 }
 
-static vt_status embed(vt_trace *tr, const float *input, vt_control *control, vt_error *err)
+float *vt_trace_tokens(const vt_trace *trace, size_t first)
+{
+    return first == 0 && trace->weights->norm_pre.gamma ? trace->z_pre : trace->z + first * trace->z_step;
+}
+
+vt_status vt_forward_embed(vt_trace *tr, const float *input, vt_control *control, vt_error *err)
 {
     const vt_model_info *info = tr->info;
     const vt_weights *w = tr->weights;
     const size_t n = info->prefix * tr->D, pixels = 3 * info->image_h * info->image_w;
-    float *all = w->norm_pre.gamma ? tr->z_pre : tr->z; /* (N, T, D) */
+    float *all = vt_trace_tokens(tr, 0); /* (N, T, D) */
 
     for (size_t k = 0; k < tr->N; k++) {
         float *z = all + k * tr->T * tr->D; /* (T, D) */
@@ -93,8 +127,6 @@ static vt_status embed(vt_trace *tr, const float *input, vt_control *control, vt
             vt_residual_add(z + n, w->patch_pos, NULL, tr->P, tr->D);
         }
     }
-    if (w->norm_pre.gamma)
-        norm_forward(tr->z, tr->pre_mean, tr->pre_rstd, all, &w->norm_pre, info->norm_eps, tr->N * tr->T, tr->D);
     if (tr->stem_input)
         memcpy(tr->stem_input, input, tr->N * pixels * sizeof *input);
     return VT_OK;
@@ -104,7 +136,7 @@ static vt_status embed(vt_trace *tr, const float *input, vt_control *control, vt
 static void normalise_heads(vt_trace *tr, size_t l)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
-    const size_t D = tr->D, R = tr->N * tr->T;
+    const size_t D = tr->D, R = rows_of(tr);
     float *qkv = tr->qkv + l * tr->qkv_step; /* (R, 3D) */
 
     for (size_t t = 0; tr->qk_raw && t < R; t++)
@@ -127,18 +159,30 @@ static void keep_fused(vt_trace *tr, size_t l)
                           tr->H, n);
 }
 
-/* The MLP's half of block l for `count` rows from row `first` of all pictures on: z_out = z_mid + MLP(norm2(z_mid)). */
-static void mlp_forward(vt_trace *tr, size_t l, size_t first, size_t count)
+static void attend(vt_trace *tr, float *out, const float *qkv, size_t l, size_t k, size_t rows)
+{
+    const vt_changes *c = &tr->changes;
+    vt_attention_hidden_forward(tr->backend, out, tr->attn + l * tr->attn_step + k * tr->H * tr->T * tr->T, qkv,
+                                c->keys ? c->keys + k * tr->T : NULL, c->after, tokens_of(tr, k), tr->D, tr->H, rows);
+}
+
+/* The MLP's half of block l for `count` rows from row `first` of all pictures on: z_out = z_mid + MLP(norm2(z_mid)).
+ * k: whose rows they are; N: everybody's. */
+static void mlp_forward(vt_trace *tr, size_t l, size_t k, size_t first, size_t count)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
     const vt_packed_block *p = packed_block(tr, l);
-    const size_t D = tr->D, M = tr->M, R = tr->N * tr->T;
+    const size_t D = tr->D, M = tr->M, R = rows_of(tr);
     const float *z_mid = tr->z_mid + l * tr->z_mid_step + first * D; /* (count, D) */
     float *z_out = tr->z + (l + 1) * tr->z_step + first * D;         /* (count, D) */
     float *mlp = tr->mlp_in + l * tr->mlp_in_step + first * M;       /* (count, M) */
 
     norm_forward(tr->s_norm, tr->norm2_mean + l * R + first, tr->norm2_rstd + l * R + first, z_mid, &w->norm2,
                  tr->info->norm_eps, count, D);
+    if (k < tr->N)
+        edit(tr, l, VT_PLACE_NORM2, k, tr->s_norm, count);
+    else
+        edit_all(tr, l, VT_PLACE_NORM2, tr->s_norm);
     linear(tr, mlp, tr->s_norm, w->fc1_w, p->fc1, w->fc1_b, count, D, M);
     if (w->gate_w) {
         float *gate = tr->gate_in + l * tr->gate_in_step + first * M; /* (count, M) */
@@ -148,18 +192,23 @@ static void mlp_forward(vt_trace *tr, size_t l, size_t first, size_t count)
         vt_gelu_forward(tr->s_mlp, mlp, count * M, (int)tr->info->activation);
     }
     linear_residual(tr, z_out, z_mid, tr->s_mlp, w->fc2_w, p->fc2, w->fc2_b, w->ls2, count, M);
+    if (k < tr->N)
+        edit(tr, l, VT_PLACE_BLOCK, k, z_out, count);
+    else
+        edit_all(tr, l, VT_PLACE_BLOCK, z_out);
 }
 
 static void block_forward(vt_trace *tr, size_t l)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
     const vt_packed_block *p = packed_block(tr, l);
-    const size_t T = tr->T, D = tr->D, R = tr->N * T;
+    const size_t D = tr->D, R = rows_of(tr);
     const float *z_in = tr->z + l * tr->z_step;    /* (R, D) */
     float *z_mid = tr->z_mid + l * tr->z_mid_step; /* (R, D) */
     float *qkv = tr->qkv + l * tr->qkv_step;       /* (R, 3D) */
 
     norm_forward(tr->s_norm, tr->norm1_mean + l * R, tr->norm1_rstd + l * R, z_in, &w->norm1, tr->info->norm_eps, R, D);
+    edit_all(tr, l, VT_PLACE_NORM1, tr->s_norm);
     if (tr->backend == VT_BACKEND_PACKED)
         vt_linear_packed(qkv, tr->s_norm, p->qkv, w->qkv_b, NULL, R, D, 3 * D);
     else
@@ -167,11 +216,10 @@ static void block_forward(vt_trace *tr, size_t l)
     if (w->q_norm.gamma)
         normalise_heads(tr, l);
     for (size_t k = 0; k < tr->N; k++)
-        vt_attention_forward(tr->backend, tr->s_out + k * T * D, tr->attn + l * tr->attn_step + k * tr->H * T * T,
-                             qkv + k * T * 3 * D, T, D, tr->H, T);
+        attend(tr, tr->s_out + row_of(tr, k) * D, qkv + row_of(tr, k) * 3 * D, l, k, tokens_of(tr, k));
     keep_fused(tr, l);
     linear_residual(tr, z_mid, z_in, tr->s_out, w->proj_w, p->proj, w->proj_b, w->ls1, R, D);
-    mlp_forward(tr, l, 0, R);
+    mlp_forward(tr, l, tr->N, 0, R);
 }
 
 /* The last block where only the first rows of each picture are read: they ask, every token is asked. The other rows
@@ -180,25 +228,25 @@ static void last_block_forward(vt_trace *tr, size_t l)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
     const vt_packed_block *p = packed_block(tr, l);
-    const size_t T = tr->T, D = tr->D, R = tr->N * T, rows = tr->last_rows, htt = tr->H * T * T;
+    const size_t D = tr->D, R = rows_of(tr), rows = tr->last_rows;
     const float *z_in = tr->z + l * tr->z_step;    /* (R, D) */
     float *z_mid = tr->z_mid + l * tr->z_mid_step; /* (R, D) */
     float *z_out = tr->z + (l + 1) * tr->z_step;   /* (R, D): may be z_in */
     float *qkv = tr->qkv + l * tr->qkv_step;       /* (R, 3D) */
 
     for (size_t k = 0; k < tr->N; k++) {
-        const size_t at = k * T;
+        const size_t at = row_of(tr, k), T = tokens_of(tr, k);
         norm_forward(tr->s_norm, tr->norm1_mean + l * R + at, tr->norm1_rstd + l * R + at, z_in + at * D, &w->norm1,
                      tr->info->norm_eps, T, D);
+        edit(tr, l, VT_PLACE_NORM1, k, tr->s_norm, T);
         if (tr->backend == VT_BACKEND_PACKED)
             vt_qkv_packed_rows(qkv + at * 3 * D, tr->s_norm, p->qkv, w->qkv_b, T, D, rows);
         else
             vt_qkv_forward_rows(qkv + at * 3 * D, tr->s_norm, w->qkv_w, w->qkv_b, T, D, rows);
-        vt_attention_forward(tr->backend, tr->s_out, tr->attn + l * tr->attn_step + k * htt, qkv + at * 3 * D, T, D,
-                             tr->H, rows);
+        attend(tr, tr->s_out, qkv + at * 3 * D, l, k, rows);
         linear_residual(tr, z_mid + at * D, z_in + at * D, tr->s_out, w->proj_w, p->proj, w->proj_b, w->ls1, rows, D);
         memcpy(z_mid + (at + rows) * D, z_in + (at + rows) * D, (T - rows) * D * sizeof *z_mid);
-        mlp_forward(tr, l, at, rows);
+        mlp_forward(tr, l, k, at, rows);
         if (z_out != z_in)
             memcpy(z_out + (at + rows) * D, z_in + (at + rows) * D, (T - rows) * D * sizeof *z_out);
     }
@@ -208,7 +256,7 @@ static void last_block_forward(vt_trace *tr, size_t l)
 /* Norms of the tokens before the last block, where register artefacts show as a few outliers. */
 static void measure_tokens(vt_trace *tr, const float *z)
 {
-    for (size_t t = 0; t < tr->N * tr->T; t++) {
+    for (size_t t = 0; t < rows_of(tr); t++) {
         double sum = 0.0;
         for (size_t i = 0; i < tr->D; i++)
             sum += (double)z[t * tr->D + i] * (double)z[t * tr->D + i];
@@ -216,21 +264,26 @@ static void measure_tokens(vt_trace *tr, const float *z)
     }
 }
 
-/* features_in (pooled) of one picture from z_norm (T, D): the class token, the mean of the patch tokens, or one behind the
- * other. */
-static void pool(const vt_trace *tr, float *features, const float *z_norm)
+/* features_in (pooled) of picture k from z_norm (T, D): the class token, the mean of the patch tokens that are not hidden, or
+ * one behind the other. The mean of no token is 0. */
+static void pool(const vt_trace *tr, size_t k, float *features, const float *z_norm)
 {
+    const float *keys = tr->changes.keys ? tr->changes.keys + k * tr->T : NULL;
+    const size_t T = tokens_of(tr, k);
+    double count = 0.0;
     if (tr->info->pool != VT_POOL_AVG) {
         memcpy(features, z_norm, tr->D * sizeof *features);
         features += tr->D;
     }
     if (tr->info->pool == VT_POOL_TOKEN)
         return;
+    for (size_t p = tr->info->prefix; p < T; p++)
+        count += keys ? (double)keys[p] : 1.0;
     for (size_t i = 0; i < tr->D; i++) {
         double sum = 0.0;
-        for (size_t p = tr->info->prefix; p < tr->T; p++)
-            sum += (double)z_norm[p * tr->D + i];
-        features[i] = (float)(sum / (double)tr->P);
+        for (size_t p = tr->info->prefix; p < T; p++)
+            sum += keys ? (double)keys[p] * (double)z_norm[p * tr->D + i] : (double)z_norm[p * tr->D + i];
+        features[i] = count > 0.0 ? (float)(sum / count) : 0.0f;
     }
 }
 
@@ -245,8 +298,8 @@ static void add_second_head(vt_trace *tr)
         for (size_t c = 0; c < C; c += room) {
             const size_t n = C - c < room ? C - c : room;
             float *logits = tr->logits + k * C + c;
-            vt_linear_forward(second, tr->z_norm + (k * tr->T + 1) * D, head->w + c * D, head->b ? head->b + c : NULL,
-                              1, D, n);
+            vt_linear_forward(second, tr->z_norm + (row_of(tr, k) + 1) * D, head->w + c * D,
+                              head->b ? head->b + c : NULL, 1, D, n);
             for (size_t j = 0; j < n; j++)
                 logits[j] = 0.5f * (logits[j] + second[j]);
         }
@@ -256,7 +309,7 @@ static void readout(vt_trace *tr)
 {
     const vt_model_info *info = tr->info;
     const vt_weights *w = tr->weights;
-    const size_t R = tr->N * tr->T, D = tr->D;
+    const size_t R = rows_of(tr), D = tr->D;
     const float *z = tr->z + tr->L * tr->z_step; /* (R, D) */
 
     if (w->norm.gamma)
@@ -264,7 +317,7 @@ static void readout(vt_trace *tr)
     else
         memcpy(tr->z_norm, z, R * D * sizeof *z);
     for (size_t k = 0; k < tr->N; k++)
-        pool(tr, tr->features_in + k * tr->pooled, tr->z_norm + k * tr->T * D);
+        pool(tr, k, tr->features_in + k * tr->pooled, tr->z_norm + row_of(tr, k) * D);
     float *read = w->embed_w ? tr->s_norm : tr->features; /* (N, pooled) */
     if (w->fc_norm.gamma)
         norm_forward(read, tr->fc_mean, tr->fc_rstd, tr->features_in, &w->fc_norm, info->norm_eps, tr->N, tr->pooled);
@@ -281,16 +334,17 @@ static void readout(vt_trace *tr)
         add_second_head(tr);
 }
 
-vt_status vt_forward(vt_trace *trace, const float *input, vt_control *control, vt_error *err)
+vt_status vt_forward_blocks(vt_trace *trace, size_t first, vt_control *control, vt_error *err)
 {
-    vt_status st = embed(trace, input, control, err);
-    if (st != VT_OK)
-        return st;
-    for (size_t l = 0; l < trace->L; l++) {
-        st = vt_control_check(control, err);
+    const vt_norm_weights *pre = &trace->weights->norm_pre;
+    if (first == 0 && pre->gamma)
+        norm_forward(trace->z, trace->pre_mean, trace->pre_rstd, trace->z_pre, pre, trace->info->norm_eps,
+                     rows_of(trace), trace->D);
+    for (size_t l = first; l < trace->L; l++) {
+        const vt_status st = vt_control_check(control, err);
         if (st != VT_OK)
             return st;
-        if (l + 1 == trace->L)
+        if (l + 1 == trace->L && !trace->changes.unmeasured)
             measure_tokens(trace, trace->z + l * trace->z_step);
         if (l + 1 == trace->L && trace->last_rows < trace->T)
             last_block_forward(trace, l);
@@ -299,6 +353,12 @@ vt_status vt_forward(vt_trace *trace, const float *input, vt_control *control, v
     }
     readout(trace);
     return VT_OK;
+}
+
+vt_status vt_forward(vt_trace *trace, const float *input, vt_control *control, vt_error *err)
+{
+    const vt_status st = vt_forward_embed(trace, input, control, err);
+    return st == VT_OK ? vt_forward_blocks(trace, 0, control, err) : st;
 }
 
 void vt_trace_norm_output(const vt_trace *tr, size_t layer, int which, float *out)

@@ -25,6 +25,25 @@ typedef enum vt_rule {
     VT_RULE_CP       /* the same, but nothing through q and k and gates, and v and what is gated whole */
 } vt_rule;
 
+enum { VT_BATCH = 4 }; /* pictures that many-pass methods send through together; more gain nothing with OpenBLAS */
+
+/* Places in a block whose output an edit may change. */
+typedef enum vt_place { VT_PLACE_NORM1, VT_PLACE_NORM2, VT_PLACE_BLOCK } vt_place;
+
+/* What is different in the forwards of a batcher (engine/perturb/batch.h): they record nothing, and not every token takes
+ * part. All zero: nothing is. Nothing of it goes through a backward. */
+typedef struct vt_changes {
+    const size_t *starts; /* (N + 1): rows of picture k are starts[k] ... starts[k + 1] - 1, prefix tokens first, where
+                             patches were left out; NULL: T rows each */
+    const float *keys; /* (N, T): 1 for what may be read, 0 for a key that is hidden from every query in every block and
+                             from the mean that a head reads; NULL: nothing is hidden. Not together with starts */
+    bool after;        /* hidden keys are multiplied away after the softmax instead of kept out of it */
+    /* x (rows, D): the output of `place` in block `layer`, of the first rows of picture k; NULL: nobody edits */
+    void (*edit)(void *host, size_t layer, vt_place place, size_t k, float *x, size_t rows);
+    void *host;
+    bool unmeasured; /* token_norms are not wanted */
+} vt_changes;
+
 typedef struct vt_trace {
     const vt_model_info *info;
     const vt_weights *weights;
@@ -32,6 +51,7 @@ typedef struct vt_trace {
     uint32_t needs;      /* VT_NEEDS_* it was made for */
     bool keeps_backward; /* all that a backward needs was kept */
     size_t N, opened;    /* pictures that go through together, and that there is room for */
+    vt_changes changes;
     size_t last_rows; /* leading rows of each picture that the last block computes: T, or those that the head reads */
     size_t L, T, D, H, d, M, C, P; /* layers, tokens, width, heads, width of a head, MLP width, classes, patches */
     size_t F, pooled;              /* width of what the head reads, and of what was pooled for it */
@@ -101,6 +121,13 @@ size_t vt_trace_bytes(const vt_model_info *info, uint32_t needs, size_t images);
 
 /* input: (N, 3, image_h, image_w), normalised. VT_E_CANCELLED, VT_E_DEADLINE. */
 VT_MUST_USE vt_status vt_forward(vt_trace *trace, const float *input, vt_control *control, vt_error *err);
+
+/* The two halves of the above. embed: the tokens of each picture, at vt_trace_tokens. blocks: everything from block `first`
+ * on, whose input stands there (behind norm_pre, which belongs to first 0). */
+VT_MUST_USE vt_status vt_forward_embed(vt_trace *trace, const float *input, vt_control *control, vt_error *err);
+VT_MUST_USE vt_status vt_forward_blocks(vt_trace *trace, size_t first, vt_control *control, vt_error *err);
+/* (rows, D): where the input of block `first` stands before vt_forward_blocks. */
+float *vt_trace_tokens(const vt_trace *trace, size_t first);
 
 /* dlogits: (N, C), dy/dlogits: one-hot for a class, +1 and -1 for a difference. Fills the *_grad buffers that were asked
  * for. */

@@ -65,7 +65,11 @@ typedef struct vt_map {
     bool show_values;
     const vt_metric_value *metrics;
     size_t metrics_count;
-    const char *quality; /* "good", "not_converged"; NULL = the method does not judge itself */
+    const char *quality; /* "good", "noisy", "not_converged"; NULL = the method does not judge itself */
+    const float *std_error; /* (h, w) standard error of each value, or NULL */
+    bool has_stability, has_efficiency_gap;
+    double stability;      /* correlation of the maps of two halves of the samples; NAN where a half is constant */
+    double efficiency_gap; /* sum of the players minus (score with all of them - score with none) */
     bool has_delta;
     double delta, delta_relative; /* sum of the map minus what it should be; |delta| / |what it should be|, NAN for 0 */
     const char *const *notes;     /* sentences */

@@ -121,19 +121,23 @@ static void write_optional(vts_writer *w, const char *key, const vt_prediction *
         vts_write_null(w);
 }
 
-static void write_pictures(vts_writer *w, const vt_map *map)
+static void write_grid(vts_writer *w, const char *key, const float *values, size_t rows, size_t columns)
 {
-    if (map->show_values) {
-        vts_write_key(w, "values");
-        vts_write_array(w);
-        for (size_t y = 0; y < map->h; y++) {
-            vts_write_array_flat(w);
-            for (size_t x = 0; x < map->w; x++)
-                vts_write_real(w, (double)map->values[y * map->w + x]);
-            vts_write_array_end(w);
-        }
+    vts_write_key(w, key);
+    vts_write_array(w);
+    for (size_t y = 0; y < rows; y++) {
+        vts_write_array_flat(w);
+        for (size_t x = 0; x < columns; x++)
+            vts_write_real(w, (double)values[y * columns + x]);
         vts_write_array_end(w);
     }
+    vts_write_array_end(w);
+}
+
+static void write_pictures(vts_writer *w, const vt_map *map)
+{
+    if (map->show_values)
+        write_grid(w, "values", map->values, map->h, map->w);
     if (map->overlay.size) {
         vts_write_key(w, "overlay");
         vts_write_base64(w, map->overlay.data, map->overlay.size);
@@ -209,6 +213,12 @@ static void write_map(vts_writer *w, const vt_map *map)
         vts_write_key_real(w, "delta", map->delta);
         vts_write_key_real(w, "delta_relative", map->delta_relative);
     }
+    if (map->std_error)
+        write_grid(w, "stderr", map->std_error, map->h, map->w);
+    if (map->has_stability)
+        vts_write_key_real(w, "stability", map->stability);
+    if (map->has_efficiency_gap)
+        vts_write_key_real(w, "efficiency_gap", map->efficiency_gap);
     vts_write_key(w, "metrics");
     vts_write_object(w);
     for (size_t k = 0; k < map->metrics_count; k++)

@@ -1,5 +1,5 @@
 /* Baselines by their properties. */
-#include "engine/explain/gradient/baseline.h"
+#include "engine/explain/base/baseline.h"
 #include "tests/support/gradient_net.h"
 #include "tests/support/suite.h"
 

@@ -40,6 +40,11 @@ typedef struct vt_map_spec {
         .layer = -1, .head = -1, .channel = -1, .unit = VT_UNIT_PATCH, .h = (info)->grid_h, .w = (info)->grid_w        \
     }
 
+#define VT_MAP_SPEC_PIXELS(info)                                                                                       \
+    {                                                                                                                  \
+        .layer = -1, .head = -1, .channel = -1, .unit = VT_UNIT_PIXEL, .h = (info)->image_h, .w = (info)->image_w      \
+    }
+
 /* Adds a map; values (h, w) come zeroed from the arena, to be filled by the caller. map may be NULL. */
 VT_MUST_USE vt_status vt_output_map(vt_output *out, const vt_map_spec *spec, float **values, vt_map **map,
                                     vt_error *err);

@@ -2,7 +2,7 @@
  *
  * The sum over all pixels should be the difference of the two scores; `delta` is what it exceeds it by (captum's sign),
  * and the answer says so when the quadrature has not converged: on real networks 50 steps are not always enough. */
-#include "engine/explain/gradient/baseline.h"
+#include "engine/explain/base/baseline.h"
 #include "engine/explain/gradient/path.h"
 #include "engine/explain/gradient/pixels.h"
 

@@ -4,11 +4,6 @@
 
 #include "engine/explain/base/method.h"
 
-#define VT_MAP_SPEC_PIXELS(info)                                                                                       \
-    {                                                                                                                  \
-        .layer = -1, .head = -1, .channel = -1, .unit = VT_UNIT_PIXEL, .h = (info)->image_h, .w = (info)->image_w      \
-    }
-
 /* How the three channels of a pixel become one value: the sum of their magnitudes, their signed sum, the largest
  * magnitude. */
 typedef enum vt_reduce { VT_REDUCE_SUM_ABS, VT_REDUCE_SUM, VT_REDUCE_MAX_ABS } vt_reduce;

@@ -1,6 +1,6 @@
 /* The picture that stands for "nothing there", in the normalised space of the model's input. */
-#ifndef VT_EXPLAIN_GRADIENT_BASELINE_H
-#define VT_EXPLAIN_GRADIENT_BASELINE_H
+#ifndef VT_EXPLAIN_BASE_BASELINE_H
+#define VT_EXPLAIN_BASE_BASELINE_H
 
 #include "engine/explain/base/method.h"
 

@@ -1,4 +1,4 @@
-#include "engine/explain/gradient/baseline.h"
+#include "engine/explain/base/baseline.h"
 
 #include <math.h>
 
