@@ -143,7 +143,7 @@ vt_status vt_cells_order(uint32_t *order, const double *value, size_t n, bool lo
 
 /* ---- pictures ---- */
 
-void vt_cells_mix(float *out, const float *from, const float *to, const uint32_t *rank, size_t removed,
+void vt_cells_mix(float *out, const float *from, const float *to, const uint32_t *rank, size_t first, size_t end,
                   const vt_model_info *info, vt_cut cut)
 {
     const size_t H = info->image_h, W = info->image_w, run = cut == VT_CUT_PATCH ? info->patch_w : 1;
@@ -151,8 +151,10 @@ void vt_cells_mix(float *out, const float *from, const float *to, const uint32_t
         const uint32_t *row = rank + (cut == VT_CUT_PATCH ? y / info->patch_h * info->grid_w : y * W);
         for (size_t c = 0; c < 3; c++) {
             const size_t at = (c * H + y) * W;
-            for (size_t x = 0; x < W; x += run)
-                memcpy(out + at + x, (row[x / run] < removed ? to : from) + at + x, run * sizeof *out);
+            for (size_t x = 0; x < W; x += run) {
+                const size_t r = row[x / run];
+                memcpy(out + at + x, (r >= first && r < end ? to : from) + at + x, run * sizeof *out);
+            }
         }
     }
 }

@@ -25,8 +25,8 @@ VT_MUST_USE vt_status vt_cells_value(double *value, const vt_map *map, const vt_
 VT_MUST_USE vt_status vt_cells_order(uint32_t *order, const double *value, size_t n, bool lower_first, vt_arena *arena,
                                      vt_error *err);
 
-/* out (3, image_h, image_w): where rank (count) < removed the picture `to`, elsewhere `from`; both of that shape. */
-void vt_cells_mix(float *out, const float *from, const float *to, const uint32_t *rank, size_t removed,
+/* out (3, image_h, image_w): where first <= rank (count) < end the picture `to`, elsewhere `from`; both of that shape. */
+void vt_cells_mix(float *out, const float *from, const float *to, const uint32_t *rank, size_t first, size_t end,
                   const vt_model_info *info, vt_cut cut);
 
 /* What stands in the place of a part that is taken away, in the normalised space of the model's input. */

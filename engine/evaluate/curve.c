@@ -76,7 +76,7 @@ typedef struct passage {
 static void place(void *host, size_t k, float *x)
 {
     const passage *p = host;
-    vt_cells_mix(x, p->from, p->to, p->rank, k * p->step, p->info, p->cut);
+    vt_cells_mix(x, p->from, p->to, p->rank, 0, k * p->step, p->info, p->cut);
 }
 
 static vt_status make_rank(uint32_t *rank, const vt_metric_ctx *ctx, vt_way way, vt_cut cut, vt_error *err)

@@ -61,7 +61,8 @@ typedef struct vt_change {
 
 /* How metrics have the map's own method run again. values (h, w of the map). */
 typedef struct vt_rerun {
-    size_t parts; /* of the model, for random_parts */
+    const float *input; /* (3, image_h, image_w) the picture itself, normalised */
+    size_t parts;       /* of the model, for random_parts */
     vt_status (*map)(void *host, const vt_change *change, float *values, vt_error *err);
     void *host;
 } vt_rerun;

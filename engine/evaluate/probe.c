@@ -4,8 +4,7 @@
 
 size_t vt_model_probe_bytes(const vt_model_info *info)
 {
-    return vt_trace_bytes(info, 0, VT_PROBE_BATCH) +
-           VT_PROBE_BATCH * 3 * info->image_h * info->image_w * sizeof(float) + 4096;
+    return vt_batch_bytes(info, 0) + sizeof(vt_model_probe) + 4096;
 }
 
 vt_score vt_score_of(const vt_model_info *info, const float *logits, int target, int versus)
@@ -31,36 +30,34 @@ vt_score vt_score_of(const vt_model_info *info, const float *logits, int target,
     return score;
 }
 
+static void place(void *host, size_t k, float *x)
+{
+    const vt_model_probe *p = host;
+    p->pictures->place(p->pictures->host, k, x);
+}
+
+static void take(void *host, size_t k, const vt_scores *scores)
+{
+    const vt_model_probe *p = host;
+    p->out[k] = vt_score_of(p->batch.info, scores->logits, p->target, p->versus);
+}
+
 static vt_status score(void *host, const vt_pictures *pictures, vt_score *out, vt_error *err)
 {
     vt_model_probe *p = host;
-    const size_t size = p->probe.size, classes = p->trace.C;
-    vt_status st = vt_control_check(p->control, err);
-    for (size_t first = 0; first < pictures->count && st == VT_OK; first += VT_PROBE_BATCH) {
-        const size_t left = pictures->count - first, n = left < VT_PROBE_BATCH ? left : VT_PROBE_BATCH;
-        for (size_t k = 0; k < n; k++)
-            pictures->place(pictures->host, first + k, p->inputs + k * size);
-        vt_trace_use(&p->trace, n);
-        st = vt_forward(&p->trace, p->inputs, p->control, err);
-        for (size_t k = 0; k < n && st == VT_OK; k++)
-            out[first + k] = vt_score_of(p->trace.info, p->trace.logits + k * classes, p->target, p->versus);
-        p->done += n;
-        vt_control_progress(p->control, "metrics", p->done < p->total ? p->done : p->total, p->total);
-        if (st == VT_OK)
-            st = vt_control_check(p->control, err);
-    }
-    return st;
+    const vt_samples samples = {.count = pictures->count, .place = place, .take = take, .host = p};
+    p->pictures = pictures;
+    p->out = out;
+    return vt_batch_run(&p->batch, &samples, NULL, err);
 }
 
 vt_status vt_model_probe_open(vt_model_probe *probe, const vt_model *model, const float *input, vt_arena *arena,
                               vt_control *control, vt_error *err)
 {
-    const vt_model_info *info = vt_model_get_info(model);
-    const size_t size = 3 * info->image_h * info->image_w;
-    *probe = (vt_model_probe){.target = -1, .versus = -1, .control = control};
-    probe->probe = (vt_probe){.input = input, .size = size, .score = score, .host = probe};
-    probe->inputs = vt_arena_alloc(arena, VT_PROBE_BATCH, size * sizeof *probe->inputs);
-    if (!probe->inputs)
-        return vt_error_set(err, VT_E_NOMEM, "", "metrics: no memory for %d pictures at once", VT_PROBE_BATCH);
-    return vt_trace_open_batch(&probe->trace, model, 0, VT_PROBE_BATCH, arena, err);
+    const vt_batch_setup setup = {
+        .model = model, .input = input, .stage = "metrics", .arena = arena, .control = control};
+    *probe = (vt_model_probe){.target = -1, .versus = -1};
+    const vt_status st = vt_batch_open(&probe->batch, &setup, err);
+    probe->probe = (vt_probe){.input = input, .size = probe->batch.size, .score = score, .host = probe};
+    return st;
 }

@@ -3,17 +3,14 @@
 #define VT_EVALUATE_PROBE_H
 
 #include "engine/evaluate/metric.h"
-#include "engine/pass/trace.h"
-
-enum { VT_PROBE_BATCH = 4 }; /* pictures that go through together; more gain nothing */
+#include "engine/perturb/batch.h"
 
 typedef struct vt_model_probe {
-    vt_trace trace;       /* of VT_PROBE_BATCH pictures, nothing recorded */
-    float *inputs;        /* (VT_PROBE_BATCH, size) */
-    int target, versus;   /* classes; -1 = none */
-    uint64_t done, total; /* for progress: total is the caller's to set, and it may add to done */
-    vt_control *control;
-    vt_probe probe; /* what metrics get */
+    vt_batch batch;              /* batch.done and batch.total are the progress of all metrics: the caller's to set */
+    int target, versus;          /* classes; -1 = none */
+    vt_probe probe;              /* what metrics get */
+    const vt_pictures *pictures; /* of the call in progress, and where its scores go */
+    vt_score *out;
 } vt_model_probe;
 
 /* input (3, image_h, image_w) must live as long. Memory from the arena, rewinding is the caller's. VT_E_NOMEM. */

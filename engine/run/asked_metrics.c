@@ -5,6 +5,7 @@
 #include "engine/run/request.h"
 
 #include "engine/evaluate/probe.h"
+#include "engine/run/rerun.h"
 
 #include "vitral/text.h"
 
@@ -210,7 +211,7 @@ size_t vt_request_metric_bytes(const vt_request *rq)
 {
     const vt_model_info *info = vt_model_get_info(rq->model);
     size_t most = 0, curves = 0;
-    bool probe = false;
+    bool probe = false, rerun = false;
     for (size_t k = 0; k < vt_metric_count(); k++) {
         const vt_metric *metric = vt_metric_at(k);
         if (!vt_request_measures(rq, k))
@@ -219,11 +220,13 @@ size_t vt_request_metric_bytes(const vt_request *rq)
         most = bytes > most ? bytes : most;
         curves += curve_bytes(metric, info, rq->metric_params[k]);
         probe = probe || metric->flags & VT_METRIC_FORWARDS;
+        rerun = rerun || metric->flags & VT_METRIC_RERUNS;
     }
-    return (probe ? vt_model_probe_bytes(info) : 0) + most + rq->maps * curves;
+    return (probe ? vt_model_probe_bytes(info) : 0) + (rerun ? vt_method_rerun_bytes(info, rq->maps) : 0) + most +
+           rq->maps * curves;
 }
 
-size_t vt_any_metric_bytes(const vt_model_info *info, double cost_max)
+size_t vt_any_metric_bytes(const vt_model_info *info, double cost_max, size_t maps_max)
 {
     size_t most = 0;
     for (size_t k = 0; k < vt_metric_count(); k++) {
@@ -238,8 +241,8 @@ size_t vt_any_metric_bytes(const vt_model_info *info, double cost_max)
     }
     /* every point of a curve is a forward: x and y in the answer, and what a metric keeps of it while it measures */
     const double points = fmin(cost_max, 1e9);
-    return vt_model_probe_bytes(info) + most + (size_t)points * 8 * sizeof(double) +
-           VT_METRICS_MAX * 1024 * (size_t)VT_METHODS_MAX;
+    return vt_model_probe_bytes(info) + vt_method_rerun_bytes(info, maps_max) + most +
+           (size_t)points * 8 * sizeof(double) + VT_METRICS_MAX * 1024 * (size_t)VT_METHODS_MAX;
 }
 
 static vt_status open_curves(vt_metric_value *value, const vt_model_info *info, vt_arena *arena, vt_error *err)

@@ -4,6 +4,7 @@
 
 #include "engine/evaluate/curve.h"
 #include "engine/evaluate/probe.h"
+#include "engine/run/rerun.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,6 +22,14 @@ static vt_status find_range(vt_map *map, vt_error *err)
     }
     map->empty = map->min == 0.0 && map->max == 0.0;
     return VT_OK;
+}
+
+vt_status vt_find_ranges(vt_output *out, vt_error *err)
+{
+    vt_status st = VT_OK;
+    for (size_t m = 0; m < out->count && st == VT_OK; m++)
+        st = find_range(&out->maps[m], err);
+    return st;
 }
 
 /* The mass that metrics see, on the patch grid: pixel maps are summed per patch, other grids are taken as they are.
@@ -92,8 +101,9 @@ typedef struct measuring {
     const vt_request *rq;
     const vt_scene *scene;
     const vt_model_info *info;
-    size_t inside;         /* pixels of the mask that the model saw */
-    vt_model_probe *probe; /* NULL when no metric asks the model */
+    size_t inside;          /* pixels of the mask that the model saw */
+    vt_model_probe *probe;  /* NULL when no metric asks the model */
+    vt_method_rerun *rerun; /* NULL when no metric runs methods again */
     vt_arena *arena;
     vt_control *control;
 } measuring;
@@ -116,8 +126,6 @@ static vt_status measure_map(const measuring *s, vt_map *map, vt_metric_value *v
     if (!mass)
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics of a map");
     vt_status st = vt_control_check(s->control, err);
-    if (st == VT_OK)
-        st = find_range(map, err);
     if (st == VT_OK && s->inside)
         st = vt_field_open(&field, map, s->scene, s->inside, s->arena, s->control, err);
     if (st != VT_OK)
@@ -126,12 +134,15 @@ static vt_status measure_map(const measuring *s, vt_map *map, vt_metric_value *v
         s->probe->target = map->has_target ? map->target.index : s->scene->target;
         s->probe->versus = s->scene->versus;
     }
+    if (s->rerun)
+        s->rerun->map = map;
     const vt_metric_ctx ctx = {.info = s->info,
                                .map = map,
                                .mass = mass,
                                .cells = mass_of(mass, map, s->info),
                                .field = field.max > 0.0f ? &field : NULL,
                                .probe = s->probe ? &s->probe->probe : NULL,
+                               .rerun = s->rerun ? &s->rerun->rerun : NULL,
                                .curves = &curves,
                                .seed = s->rq->options.seed,
                                .arena = s->arena,
@@ -155,14 +166,22 @@ static vt_status measure_all(const measuring *s, vt_output *out, vt_metric_value
         total += steps_of(s->rq, &out->maps[m]);
     for (size_t m = 0; m < out->count && st == VT_OK; m++) {
         if (s->probe) {
-            s->probe->done = done;
-            s->probe->total = total;
+            s->probe->batch.done = done;
+            s->probe->batch.total = total;
         }
         st = measure_map(s, &out->maps[m], values[m], err);
         done += steps_of(s->rq, &out->maps[m]);
         vt_control_progress(s->control, "metrics", done, total);
     }
     return st;
+}
+
+static bool draws_weights(const vt_request *rq)
+{
+    for (size_t k = 0; k < vt_metric_count(); k++)
+        if (vt_metric_at(k) == &vt_metric_randomisation)
+            return vt_request_measures(rq, k);
+    return false;
 }
 
 vt_status vt_measure_maps(vt_output *out, const vt_request *rq, const vt_scene *scene, vt_arena *arena,
@@ -190,6 +209,11 @@ vt_status vt_measure_maps(vt_output *out, const vt_request *rq, const vt_scene *
     if (st == VT_OK && scene->input && vt_request_metric_with(rq, VT_METRIC_FORWARDS)) {
         s.probe = vt_arena_alloc(arena, 1, sizeof *s.probe);
         st = s.probe ? vt_model_probe_open(s.probe, scene->model, scene->input, arena, control, err)
+                     : vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics");
+    }
+    if (st == VT_OK && scene->input && vt_request_metric_with(rq, VT_METRIC_RERUNS)) {
+        s.rerun = vt_arena_alloc(arena, 1, sizeof *s.rerun);
+        st = s.rerun ? vt_method_rerun_open(s.rerun, rq, scene, draws_weights(rq), arena, control, err)
                      : vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics");
     }
     if (st == VT_OK)

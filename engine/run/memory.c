@@ -91,7 +91,7 @@ size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
     }
     /* pictures x pixels is limited; what a picture takes whatever its size is counted for each map */
     const size_t own = vt_request_work_bytes(info, needs, limits->maps_max, scratch, most.has_texts) +
-                       vt_any_metric_bytes(info, limits->cost_max);
+                       vt_any_metric_bytes(info, limits->cost_max, limits->maps_max);
     const size_t drawing =
         vt_render_bytes(limits->picture_pixels_max, 2, 0) + limits->maps_max * vt_render_bytes(0, 2, cells_of(info));
     const size_t measuring = measuring_bytes(NULL, info, limits->pixels_max);

@@ -107,7 +107,7 @@ VT_MUST_USE vt_status vt_request_check_metrics(const vt_request *request, vt_err
 /* Arena bytes of the metrics beside vt_request_metric_scratch: what they take while they measure, and curves of `maps` maps. */
 size_t vt_request_metric_bytes(const vt_request *request);
 /* The same for any metric, with parameters as they are by default and no more forwards than cost_max. */
-size_t vt_any_metric_bytes(const vt_model_info *info, double cost_max);
+size_t vt_any_metric_bytes(const vt_model_info *info, double cost_max, size_t maps_max);
 /* Values of all metrics asked for, undefined yet, in the order of the registry; with memory for their curves. From the
  * arena; *count of them. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_request_metric_values(vt_metric_value **out, size_t *count, const vt_request *request,

@@ -252,12 +252,15 @@ static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
                             .mask = s->mask.labels ? &s->mask : NULL,
                             .model = s->model,
                             .input = s->input,
+                            .trace = &s->trace,
                             .target = s->targets_count ? s->targets[0] : -1,
                             .versus = rq->versus};
     if (st == VT_OK)
-        st = vt_measure_maps(&s->output, rq, &scene, s->arena, s->control, err);
-    if (st == VT_OK && s->input)
+        st = vt_find_ranges(&s->output, err);
+    if (st == VT_OK && s->input) /* before measuring, which may run other pictures through the trace */
         st = vt_warn_artefacts(&s->output, &s->trace, err);
+    if (st == VT_OK)
+        st = vt_measure_maps(&s->output, rq, &scene, s->arena, s->control, err);
     lap(&timing->metrics, clock);
     if (st == VT_OK)
         st = vt_draw_maps(&s->output, rq, s->result->has_image ? &s->image : NULL, s->rgb8, &s->result->transform,

@@ -26,11 +26,14 @@ typedef struct vt_scene {
     const vt_mask *mask;   /* of the picture's size */
     const vt_model *model; /* that was run */
     const float *input;    /* (3, image_h, image_w) what it was run on; NULL without a picture */
+    vt_trace *trace;       /* of that run: measuring may run other pictures through it */
     int target, versus;    /* class that maps of no class are measured with; -1 = none */
 } vt_scene;
 
-/* min, max, empty and the metrics asked for, of every map. A value that is not finite is a fault of the method. Warns when a
- * mask marks nothing that the model saw. */
+/* min, max and empty of every map. A value that is not finite is a fault of the method. */
+VT_MUST_USE vt_status vt_find_ranges(vt_output *out, vt_error *err);
+
+/* The metrics asked for, of every map. Warns when a mask marks nothing that the model saw. */
 VT_MUST_USE vt_status vt_measure_maps(vt_output *out, const vt_request *request, const vt_scene *scene, vt_arena *arena,
                                       vt_control *control, vt_error *err);
 
