@@ -4,8 +4,7 @@
  * after them. A parameter of a metric that is not asked for is refused once all names are known. */
 #include "engine/run/request.h"
 
-#include "engine/evaluate/probe.h"
-#include "engine/run/rerun.h"
+#include "engine/run/measuring.h"
 
 #include "vitral/text.h"
 
@@ -223,7 +222,7 @@ size_t vt_request_metric_bytes(const vt_request *rq)
         rerun = rerun || metric->flags & VT_METRIC_RERUNS;
     }
     return (probe ? vt_model_probe_bytes(info) : 0) + (rerun ? vt_method_rerun_bytes(info, rq->maps) : 0) + most +
-           rq->maps * curves;
+           rq->maps * curves + vt_floors_bytes(rq);
 }
 
 size_t vt_any_metric_bytes(const vt_model_info *info, double cost_max, size_t maps_max)

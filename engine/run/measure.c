@@ -3,8 +3,7 @@
 #include "engine/run/stages.h"
 
 #include "engine/evaluate/curve.h"
-#include "engine/evaluate/probe.h"
-#include "engine/run/rerun.h"
+#include "engine/run/measuring.h"
 
 #include <math.h>
 #include <string.h>
@@ -97,17 +96,6 @@ static vt_status bound_masks(const vt_output *out, const vt_request *rq, const v
     return VT_E_TOO_COSTLY;
 }
 
-typedef struct measuring {
-    const vt_request *rq;
-    const vt_scene *scene;
-    const vt_model_info *info;
-    size_t inside;          /* pixels of the mask that the model saw */
-    vt_model_probe *probe;  /* NULL when no metric asks the model */
-    vt_method_rerun *rerun; /* NULL when no metric runs methods again */
-    vt_arena *arena;
-    vt_control *control;
-} measuring;
-
 static size_t method_of(const vt_request *rq, const vt_map *map)
 {
     size_t m = 0;
@@ -116,7 +104,8 @@ static size_t method_of(const vt_request *rq, const vt_map *map)
     return m;
 }
 
-static vt_status measure_map(const measuring *s, vt_map *map, vt_metric_value *values, vt_error *err)
+vt_status vt_measure_map(vt_measuring *s, const vt_map *map, int target, vt_metric_value *values, size_t count,
+                         uint64_t steps, vt_error *err)
 {
     const vt_mark mark = vt_arena_mark(s->arena);
     double *mass = vt_arena_alloc(s->arena, mass_room(map, s->info), sizeof *mass);
@@ -131,8 +120,10 @@ static vt_status measure_map(const measuring *s, vt_map *map, vt_metric_value *v
     if (st != VT_OK)
         return st;
     if (s->probe) {
-        s->probe->target = map->has_target ? map->target.index : s->scene->target;
+        s->probe->target = target;
         s->probe->versus = s->scene->versus;
+        s->probe->batch.done = s->done;
+        s->probe->batch.total = s->total;
     }
     if (s->rerun)
         s->rerun->map = map;
@@ -142,13 +133,15 @@ static vt_status measure_map(const measuring *s, vt_map *map, vt_metric_value *v
                                .cells = mass_of(mass, map, s->info),
                                .field = field.max > 0.0f ? &field : NULL,
                                .probe = s->probe ? &s->probe->probe : NULL,
-                               .rerun = s->rerun ? &s->rerun->rerun : NULL,
+                               .rerun = s->rerun && map->method ? &s->rerun->rerun : NULL,
                                .curves = &curves,
                                .seed = s->rq->options.seed,
                                .arena = s->arena,
                                .control = s->control};
-    st = measure_values(values, map->metrics_count, &ctx, err);
+    st = measure_values(values, count, &ctx, err);
     vt_arena_rewind(s->arena, mark);
+    s->done += steps;
+    vt_control_progress(s->control, "metrics", s->done, s->total);
     return st;
 }
 
@@ -158,20 +151,17 @@ static uint64_t steps_of(const vt_request *rq, const vt_map *map)
     return (uint64_t)(vt_request_metrics_cost(rq, method_of(rq, map)) + 1.0);
 }
 
-static vt_status measure_all(const measuring *s, vt_output *out, vt_metric_value **values, vt_error *err)
+static vt_status measure_all(vt_measuring *s, vt_output *out, vt_metric_value **values, vt_error *err)
 {
-    uint64_t done = 0, total = 0;
+    const int first = s->scene->targets_count ? s->scene->targets[0] : -1;
     vt_status st = VT_OK;
+    s->total = (uint64_t)vt_floors_cost(s->rq) + vt_floors_count(s->rq);
     for (size_t m = 0; m < out->count; m++)
-        total += steps_of(s->rq, &out->maps[m]);
+        s->total += steps_of(s->rq, &out->maps[m]);
     for (size_t m = 0; m < out->count && st == VT_OK; m++) {
-        if (s->probe) {
-            s->probe->batch.done = done;
-            s->probe->batch.total = total;
-        }
-        st = measure_map(s, &out->maps[m], values[m], err);
-        done += steps_of(s->rq, &out->maps[m]);
-        vt_control_progress(s->control, "metrics", done, total);
+        const vt_map *map = &out->maps[m];
+        st = vt_measure_map(s, map, map->has_target ? map->target.index : first, values[m], map->metrics_count,
+                            steps_of(s->rq, map), err);
     }
     return st;
 }
@@ -187,7 +177,8 @@ static bool draws_weights(const vt_request *rq)
 vt_status vt_measure_maps(vt_output *out, const vt_request *rq, const vt_scene *scene, vt_arena *arena,
                           vt_control *control, vt_error *err)
 {
-    measuring s = {.rq = rq, .scene = scene, .info = vt_model_get_info(rq->model), .arena = arena, .control = control};
+    vt_measuring s = {
+        .rq = rq, .scene = scene, .info = vt_model_get_info(rq->model), .arena = arena, .control = control};
     vt_metric_value **values = vt_arena_alloc(arena, out->count, sizeof(vt_metric_value *)); /* (maps) */
     vt_status st = VT_OK;
 
@@ -205,7 +196,6 @@ vt_status vt_measure_maps(vt_output *out, const vt_request *rq, const vt_scene *
         st = vt_request_metric_values(&values[m], &out->maps[m].metrics_count, rq, true, arena, err);
         out->maps[m].metrics = values[m];
     }
-    const vt_mark mark = vt_arena_mark(arena);
     if (st == VT_OK && scene->input && vt_request_metric_with(rq, VT_METRIC_FORWARDS)) {
         s.probe = vt_arena_alloc(arena, 1, sizeof *s.probe);
         st = s.probe ? vt_model_probe_open(s.probe, scene->model, scene->input, arena, control, err)
@@ -218,7 +208,8 @@ vt_status vt_measure_maps(vt_output *out, const vt_request *rq, const vt_scene *
     }
     if (st == VT_OK)
         st = measure_all(&s, out, values, err);
-    vt_arena_rewind(arena, mark);
+    if (st == VT_OK && vt_request_ranks(rq))
+        st = vt_rank_methods(out, &s, err);
     return st;
 }
 

@@ -3,7 +3,7 @@
  * The tables decide: a name belongs to the common options, or to at least one of the methods asked for, or it is
  * refused. A host that reads a form may ask for the part that is already known (VT_REQUEST_PARTIAL): then only what no
  * later pair could mend is refused. */
-#include "engine/run/request.h"
+#include "engine/run/measuring.h"
 
 #include "engine/model/asked_texts.h"
 #include "engine/model/view.h"
@@ -317,6 +317,7 @@ static vt_status settle(vt_request *rq, vt_error *err)
             forwards += beyond;
         rq->metrics_cost += (double)(runs * maps) * vt_request_metrics_cost(rq, m);
     }
+    rq->metrics_cost += vt_floors_cost(rq);
     const double methods_cost = rq->cost + backward + forwards, own_cost = methods_cost + rq->metrics_cost;
     const double picture_cost = own_cost * (rq->resized ? vt_model_flops(info) / rq->own_flops : 1.0);
     rq->texts_cost = rq->view ? vt_model_texts_flops(rq->view) / rq->own_flops : 0.0;

@@ -18,7 +18,7 @@ typedef struct vt_options {
     char method[VT_TEXT_MAX], target[VT_TEXT_MAX], versus[VT_TEXT_MAX], background[VT_TEXT_MAX];
     char image_size[VT_TEXT_MAX]; /* "HxW" once the model to run is known */
     char texts[VT_TEXT_MAX];      /* without blanks around each */
-    int top;
+    int top, random_maps;
     int sign, scale, colormap, size, interpolation, fit, exif, precision;
     double scale_min, scale_max, alpha;
     unsigned output, metrics;

@@ -253,7 +253,8 @@ static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
                             .model = s->model,
                             .input = s->input,
                             .trace = &s->trace,
-                            .target = s->targets_count ? s->targets[0] : -1,
+                            .targets = s->targets,
+                            .targets_count = s->targets_count,
                             .versus = rq->versus};
     if (st == VT_OK)
         st = vt_find_ranges(&s->output, err);
@@ -308,6 +309,8 @@ static vt_status run(const vt_request *rq, const vt_files *files, const float *i
         return st;
     s->result->maps = s->output.maps;
     s->result->maps_count = s->output.count;
+    s->result->standings = s->output.standings;
+    s->result->standings_count = s->output.standings_count;
     s->result->warnings = s->output.warnings;
     s->result->warnings_count = s->output.warnings_count;
     s->result->seed = rq->options.seed;

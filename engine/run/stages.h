@@ -27,7 +27,9 @@ typedef struct vt_scene {
     const vt_model *model; /* that was run */
     const float *input;    /* (3, image_h, image_w) what it was run on; NULL without a picture */
     vt_trace *trace;       /* of that run: measuring may run other pictures through it */
-    int target, versus;    /* class that maps of no class are measured with; -1 = none */
+    const int *targets;    /* (targets_count) classes; maps of no class are measured with the first */
+    size_t targets_count;
+    int versus; /* -1 = none */
 } vt_scene;
 
 /* min, max and empty of every map. A value that is not finite is a fault of the method. */

@@ -65,7 +65,7 @@ typedef struct vt_map {
     bool show_values;
     const vt_metric_value *metrics;
     size_t metrics_count;
-    const char *quality; /* "good", "noisy", "not_converged"; NULL = the method does not judge itself */
+    const char *quality;    /* "good", "noisy", "not_converged"; NULL = the method does not judge itself */
     const float *std_error; /* (h, w) standard error of each value, or NULL */
     bool has_stability, has_efficiency_gap;
     double stability;      /* correlation of the maps of two halves of the samples; NAN where a half is constant */
@@ -75,6 +75,21 @@ typedef struct vt_map {
     const char *const *notes;     /* sentences */
     size_t notes_count;
 } vt_map;
+
+/* Where a method, or a map that every method should beat, stands by one metric. */
+typedef struct vt_place_taken {
+    const char *method;      /* its name, or "random", "edge" */
+    double value, std_error; /* of a method the mean over its maps; NAN: undefined. std_error: of the random maps */
+    size_t draws;            /* random maps with a value */
+    size_t rank;             /* 1 = best, equals share one; 0 = no value, no rank */
+    bool is_floor;
+} vt_place_taken;
+
+typedef struct vt_standing {
+    const struct vt_metric *metric;
+    const vt_place_taken *places; /* (count) best first, those without a rank last */
+    size_t count;
+} vt_standing;
 
 typedef struct vt_warning {
     const char *code, *detail;
@@ -95,6 +110,8 @@ typedef struct vt_result {
     bool multi_label;
     vt_map *maps; /* by method and target as asked, then layer, head, part, channel */
     size_t maps_count;
+    const vt_standing *standings; /* methods compared, by each metric asked for by name; NULL = not compared */
+    size_t standings_count;
     const vt_warning *warnings;
     size_t warnings_count;
     uint64_t seed;

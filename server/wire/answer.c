@@ -246,6 +246,39 @@ static void write_map(vts_writer *w, const vt_map *map)
     vts_write_object_end(w);
 }
 
+static void write_ranking(vts_writer *w, const vt_result *result)
+{
+    vts_write_key(w, "ranking");
+    if (!result->standings) {
+        vts_write_null(w);
+        return;
+    }
+    vts_write_object(w);
+    for (size_t k = 0; k < result->standings_count; k++) {
+        const vt_standing *standing = &result->standings[k];
+        vts_write_key(w, standing->metric->name);
+        vts_write_array(w);
+        for (size_t j = 0; j < standing->count; j++) {
+            const vt_place_taken *place = &standing->places[j];
+            vts_write_object(w);
+            vts_write_key_text(w, "method", place->method);
+            vts_write_key_real(w, "value", place->value);
+            vts_write_key(w, "rank");
+            if (place->rank)
+                vts_write_int(w, (long long)place->rank);
+            else
+                vts_write_null(w);
+            if (place->draws) {
+                vts_write_key_real(w, "stderr", place->std_error);
+                vts_write_key_int(w, "draws", (long long)place->draws);
+            }
+            vts_write_object_end(w);
+        }
+        vts_write_array_end(w);
+    }
+    vts_write_object_end(w);
+}
+
 static size_t expected_size(const vt_result *result)
 {
     size_t sum = BYTES_OF_ANSWER + result->predictions_count * 128;
@@ -272,8 +305,7 @@ char *vts_json_explain(const vt_result *result, const vts_envelope *envelope, bo
     for (size_t k = 0; k < result->maps_count; k++)
         write_map(&w, &result->maps[k]);
     vts_write_array_end(&w);
-    vts_write_key(&w, "ranking");
-    vts_write_null(&w);
+    write_ranking(&w, result);
     vts_write_key(&w, "seed");
     vts_write_uint(&w, result->seed);
     write_tail(&w, result, envelope);
