@@ -105,12 +105,25 @@ static void find_ends(vt_map *map)
     map->empty = map->min == 0.0 && map->max == 0.0;
 }
 
+/* Each picture gets random maps of its own, so that a mean over pictures is one over so many more. */
+static uint64_t seed_of(uint64_t seed, const float *input, size_t n)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; input && i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &input[i], sizeof bits);
+        hash = (hash ^ bits) * 0x100000001B3u;
+    }
+    return vt_rng_u64(seed, VT_METRIC_STREAM(VT_STREAM_MAP, 0), hash);
+}
+
 static vt_status measure_floors(floors *f, vt_error *err)
 {
     const vt_request *rq = f->s->rq;
     const vt_model_info *info = f->s->info;
     const size_t targets = f->s->scene->targets_count < targets_of(rq) ? f->s->scene->targets_count : targets_of(rq);
     const size_t draws = (size_t)rq->options.random_maps;
+    const uint64_t seed = seed_of(rq->options.seed, f->s->scene->input, 3 * info->image_h * info->image_w);
     vt_map map = {.layer = -1, .head = -1, .channel = -1, .values = f->values};
     vt_status st = VT_OK;
     for (size_t t = 0; t < (targets ? targets : 1); t++) {
@@ -119,7 +132,7 @@ static vt_status measure_floors(floors *f, vt_error *err)
             map.unit = VT_UNIT_PATCH;
             map.h = info->grid_h;
             map.w = info->grid_w;
-            vt_floor_random(f->values, info, rq->options.seed, t * draws + d);
+            vt_floor_random(f->values, info, seed, t * draws + d);
             find_ends(&map);
             st = measure_floor(f, RANDOM, &map, target, err);
         }
