@@ -31,7 +31,7 @@ typedef struct measured {
     vt_metric_value value;
     size_t used; /* places for curves that the store may look into */
     vt_curve curves[2];
-    double x[512], y[8][512];
+    double x[512], y[10][512];
     max_align_t params[512];
 } measured;
 
@@ -76,6 +76,7 @@ static double measure(measured *m, const char *name, const char *settings)
                       err.msg);
     }
     m->value = (vt_metric_value){.metric = metric, .params = m->params, .value = (double)NAN};
+    const size_t before = m->used;
     if (metric->curves) {
         const size_t points = metric->curve_points(m->bench->info, m->params);
         ck_assert_uint_le(points, VT_COUNT(m->x));
@@ -87,8 +88,10 @@ static double measure(measured *m, const char *name, const char *settings)
         m->value.curves = m->curves;
     }
     const vt_mark mark = vt_arena_mark(m->bench->run_arena);
+    const size_t known = m->store.count;
     ck_assert_msg(metric->measure(&m->ctx, m->params, &m->value, &err) == VT_OK, "%s: %s", name, err.msg);
     vt_arena_rewind(m->bench->run_arena, mark);
+    m->used = m->store.count > known ? m->used : before; /* what the store looks into stays, the rest is read at once */
     return m->value.value;
 }
 
@@ -116,7 +119,6 @@ static void check_areas(measured *m, vt_golden_group *group, const vt_golden_row
 {
     static const char *const names[] = {"deletion", "insertion", "aopc_morf", "aopc_lerf"};
     double got[4];
-    m->used = m->store.count; /* what is known stays */
     ck_assert_uint_le(row->count, 4);
     for (size_t k = 0; k < row->count; k++)
         got[k] = measure(m, names[k], pixels ? "unit=pixel" : "unit=patch");
@@ -132,7 +134,6 @@ static void check_saco(measured *m, vt_golden_group *group, const vt_golden_row 
         compare(m, group, row, m->curves[0].y, m->curves[0].count);
     else
         compare(m, group, row, &value, 1);
-    m->used = m->store.count;
 }
 
 static void check_road(measured *m, vt_golden_group *group, const vt_golden_row *row, bool combined)
@@ -144,7 +145,6 @@ static void check_road(measured *m, vt_golden_group *group, const vt_golden_row 
     for (size_t k = 0; !combined && k < row->count; k++) /* undefined in the same places */
         ck_assert_msg(isnan(both[k]) == (isnan(row->want[k]) != 0), "%s[%zu]", row->name, k);
     compare(m, group, row, combined ? &value : both, row->count);
-    m->used = m->store.count;
 }
 
 /* ---- what was drawn and stored ---- */
