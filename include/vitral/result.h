@@ -51,7 +51,7 @@ typedef struct vt_map {
     bool has_target, has_versus;
     vt_prediction target, versus;
     int layer, head, channel; /* -1 = the map is not of one layer, head, channel */
-    const char *part;         /* "q", "k", "v" or NULL */
+    const char *part;         /* "q", "k", "v", "keep", "flip" or NULL */
     const char *query;        /* canonical text of the asking token, or NULL */
     vt_unit unit;
     size_t h, w; /* rows, columns of values */

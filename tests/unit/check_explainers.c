@@ -78,14 +78,19 @@ static void check_refusal(const vt_tiny_run *tiny, const vt_explainer *x, vt_sta
                   "%s gives no reason of this net's: %s", x->name, err->msg);
 }
 
-/* Runs a method with its defaults. False when it was refused. */
-static bool run(vt_tiny_run *tiny, const vt_explainer *x)
+static bool run_with(vt_tiny_run *tiny, const vt_explainer *x, const char *settings)
 {
     vt_error err = {0};
-    const vt_status st = vt_test_explain(&tiny->ctx, &tiny->out, x->name, "", &err);
+    const vt_status st = vt_test_explain(&tiny->ctx, &tiny->out, x->name, settings, &err);
     if (st != VT_OK)
         check_refusal(tiny, x, st, &err);
     return st == VT_OK;
+}
+
+/* Runs a method with its defaults. False when it was refused. */
+static bool run(vt_tiny_run *tiny, const vt_explainer *x)
+{
+    return run_with(tiny, x, "");
 }
 
 static double largest(const vt_map *map)
@@ -112,8 +117,12 @@ START_TEST(runs_with_its_defaults)
             for (size_t k = 0; k < first.count; k++) {
                 const vt_map *map = &first.maps[k];
                 const bool pixels = map->unit == VT_UNIT_PIXEL;
-                ck_assert_uint_eq(map->h, pixels ? tiny.info->image_h : tiny.info->grid_h);
-                ck_assert_uint_eq(map->w, pixels ? tiny.info->image_w : tiny.info->grid_w);
+                if (map->unit == VT_UNIT_REGION) {
+                    ck_assert(map->h > 0 && map->h <= tiny.info->grid_h && map->w > 0 && map->w <= tiny.info->grid_w);
+                } else {
+                    ck_assert_uint_eq(map->h, pixels ? tiny.info->image_h : tiny.info->grid_h);
+                    ck_assert_uint_eq(map->w, pixels ? tiny.info->image_w : tiny.info->grid_w);
+                }
                 ck_assert_ptr_eq(map->method, x);
                 largest(map);
                 ck_assert_mem_eq(map->values, tiny.out.maps[k].values, map->h * map->w * sizeof(float));
@@ -202,22 +211,30 @@ START_TEST(follows_a_flip)
 }
 END_TEST
 
+/* Score-CAM looks at a map that is enlarged between neighbours, so it matters who they are. */
 START_TEST(follows_a_permutation_of_the_patches)
 {
+    if (strcmp(vt_explainer_at((size_t)_i)->name, "scorecam") == 0)
+        return;
     follows(vt_explainer_at((size_t)_i), reverse_patches, reversed, "patches reversed");
 }
 END_TEST
 
 /* ---- nothing to see ---- */
 
+/* The probability of a class depends on the others' logits, so where there is a choice the logit is asked for. A map that is
+ * a sum of scores and not of differences says so in its notes. */
 START_TEST(a_head_that_says_nothing_gives_an_empty_map)
 {
     const vt_explainer *x = vt_explainer_at((size_t)_i);
+    const char *settings = vt_param_find(x->params, x->params_count, "link") ? "link=logit" : "";
+    const bool difference = !x->notes || !strstr(x->notes, "no difference");
     for (size_t n = 0; n < VT_COUNT(nets) && (x->yields & VT_YIELDS_CLASS_SPECIFIC); n++) {
         vt_tiny_run tiny;
         vt_tiny_open(&tiny, &nets[n], 1, vt_tiny_zero_head_row);
-        for (size_t k = 0; run(&tiny, x) && k < tiny.out.count; k++) {
-            ck_assert_msg(largest(&tiny.out.maps[k]) == 0.0, "%s, net %zu: map %zu is not empty", x->name, n, k);
+        for (size_t k = 0; run_with(&tiny, x, settings) && k < tiny.out.count; k++) {
+            ck_assert_msg(!difference || largest(&tiny.out.maps[k]) == 0.0, "%s, net %zu: map %zu is not empty",
+                          x->name, n, k);
             ck_assert_msg(tiny.out.maps[k].notes_count > 0, "%s, net %zu: map %zu does not say why it is empty",
                           x->name, n, k);
         }
@@ -247,6 +264,19 @@ START_TEST(one_colour_is_finite)
 }
 END_TEST
 
+/* The maps of `alone` against those of now: whether any value differs, and whether there is any value but 0. */
+static bool differs(const vt_output *alone, const vt_output *now, bool *some)
+{
+    bool other = false;
+    for (size_t k = 0; k < alone->count; k++) {
+        *some = largest(&now->maps[k]) > 0.0 || *some;
+        other = other || memcmp(alone->maps[k].values, now->maps[k].values,
+                                alone->maps[k].h * alone->maps[k].w * sizeof(float)) != 0;
+    }
+    return other;
+}
+
+/* One of two other classes may be the one that the class is compared with anyway, and sets may be empty. */
 START_TEST(versus_turns_the_question_round)
 {
     const vt_explainer *x = vt_explainer_at((size_t)_i);
@@ -255,15 +285,14 @@ START_TEST(versus_turns_the_question_round)
         vt_tiny_open(&tiny, &nets[n], 1, NULL);
         if (run(&tiny, x)) {
             const vt_output alone = tiny.out;
-            vt_tiny_backward(&tiny, 1, 2, 1.0f);
-            ck_assert(run(&tiny, x));
-            bool differs = false;
-            for (size_t k = 0; k < alone.count; k++) {
-                largest(&tiny.out.maps[k]);
-                differs = differs || memcmp(alone.maps[k].values, tiny.out.maps[k].values,
-                                            alone.maps[k].h * alone.maps[k].w * sizeof(float)) != 0;
+            bool other = false, some = false;
+            (void)differs(&alone, &alone, &some);
+            for (int versus = 2; versus >= 0 && !other; versus -= 2) {
+                vt_tiny_backward(&tiny, 1, versus, 1.0f);
+                ck_assert(run(&tiny, x));
+                other = differs(&alone, &tiny.out, &some);
             }
-            ck_assert_msg(differs, "%s, net %zu: versus changes nothing", x->name, n);
+            ck_assert_msg(other || !some, "%s, net %zu: versus changes nothing", x->name, n);
         }
         vt_tiny_close(&tiny);
     }

@@ -28,7 +28,7 @@ struct vt_ctx {
 
 typedef struct vt_map_spec {
     int layer, head, channel; /* -1 = not of one */
-    const char *part;         /* "q", "k", "v" or NULL: static text */
+    const char *part;         /* "q", "k", "v", "keep", "flip" or NULL: static text */
     const char *query;        /* canonical text in the arena, or NULL */
     vt_unit unit;
     size_t h, w;
