@@ -123,10 +123,12 @@ vt_status vt_cells_order(uint32_t *order, const double *value, size_t n, bool lo
         return vt_error_set(err, VT_E_NOMEM, "", "no memory to sort %zu values", n);
     for (size_t k = 0; k < n; k++)
         from[k] = (keyed){.key = lower_first ? ~key_of(value[k]) : key_of(value[k]), .index = (uint32_t)k};
-    for (unsigned shift = 0; shift < 64; shift += 8) {
+    for (unsigned shift = 0; n > 0 && shift < 64; shift += 8) {
         size_t place[257] = {0};
         for (size_t k = 0; k < n; k++)
             place[(from[k].key >> shift & 255) + 1]++;
+        if (place[(from[0].key >> shift & 255) + 1] == n)
+            continue; /* all alike here, as the low bits of floats are */
         for (size_t d = 0; d < 256; d++)
             place[d + 1] += place[d];
         for (size_t k = 0; k < n; k++)
@@ -146,9 +148,9 @@ vt_status vt_cells_order(uint32_t *order, const double *value, size_t n, bool lo
 void vt_cells_mix(float *out, const float *from, const float *to, const uint32_t *rank, size_t first, size_t end,
                   const vt_model_info *info, vt_cut cut)
 {
-    const size_t H = info->image_h, W = info->image_w, run = cut == VT_CUT_PATCH ? info->patch_w : 1;
-    for (size_t y = 0; y < H; y++) {
-        const uint32_t *row = rank + (cut == VT_CUT_PATCH ? y / info->patch_h * info->grid_w : y * W);
+    const size_t H = info->image_h, W = info->image_w, run = info->patch_w;
+    for (size_t y = 0; cut == VT_CUT_PATCH && y < H; y++) {
+        const uint32_t *row = rank + y / info->patch_h * info->grid_w;
         for (size_t c = 0; c < 3; c++) {
             const size_t at = (c * H + y) * W;
             for (size_t x = 0; x < W; x += run) {
@@ -157,6 +159,11 @@ void vt_cells_mix(float *out, const float *from, const float *to, const uint32_t
             }
         }
     }
+    for (size_t c = 0; cut == VT_CUT_PIXEL && c < 3; c++)
+        for (size_t i = 0; i < H * W; i++) {
+            const size_t at = c * H * W + i, r = rank[i];
+            out[at] = r >= first && r < end ? to[at] : from[at];
+        }
 }
 
 /* ---- fills ---- */
