@@ -2,11 +2,15 @@
 
 #include <string.h>
 
+enum { FEW = 4 };
+
 size_t vt_method_rerun_bytes(const vt_model_info *info, size_t maps)
 {
-    const size_t per_map = info->image_h * info->image_w * sizeof(float) + sizeof(vt_map) + 4096 +
+    /* many maps lie on the patch grid; of the input's size a method makes few */
+    const size_t per_map = info->grid_h * info->grid_w * sizeof(float) + sizeof(vt_map) + 4096 +
                            2 * info->heads * info->tokens * sizeof(double);
-    return vt_random_weights_bytes(info) + maps * per_map + info->classes * sizeof(float) + 8192;
+    const size_t large = FEW * info->image_h * info->image_w * sizeof(float);
+    return vt_random_weights_bytes(info) + maps * per_map + large + info->classes * sizeof(float) + 8192;
 }
 
 static bool same_text(const char *a, const char *b)
