@@ -67,7 +67,7 @@ static void teardown(void)
     ck_assert_int_eq(shell("rm -rf @"), 0);
 }
 
-#define ASKED "--methods rollout,gradient,grad_rollout --metrics saco,gini --random_maps 2"
+#define ASKED "--methods rollout,gradient,grad_rollout --metrics saco,gini --saco.k 3 --random_maps 1"
 
 START_TEST(same_bytes_for_any_jobs_and_after_interruptions)
 {
@@ -100,7 +100,7 @@ static double value_of(const char *csv, const char *begin)
 START_TEST(numbers_are_the_engines)
 {
     static const vt_pair pairs[] = {
-        {"method", "rollout,gradient,grad_rollout"}, {"metrics", "saco,gini"}, {"random_maps", "2"}};
+        {"method", "rollout,gradient,grad_rollout"}, {"metrics", "saco,gini"}, {"saco.k", "3"}, {"random_maps", "1"}};
     size_t size = 0;
     vt_error err = {0};
     vt_model *model;

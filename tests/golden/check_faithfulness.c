@@ -7,6 +7,7 @@
 #include "engine/evaluate/probe.h"
 #include "engine/evaluate/relative_change.h"
 #include "engine/explain/gradient/path.h"
+#include "engine/run/measuring.h"
 #include "tests/support/suite.h"
 #include "tests/support/vit_bench.h"
 
@@ -317,6 +318,20 @@ static void visit(void *host, size_t k, const vt_golden_row *row)
     }
 }
 
+/* The k-th picture, ready to be measured. */
+static void open_measured(measured *m, vt_bench *b, int k)
+{
+    vt_error err = {0};
+    memset(m, 0, sizeof *m);
+    vt_bench_open(b, pictures[k].name, true);
+    m->bench = b;
+    vt_arena_reset(b->run_arena, SIZE_MAX);
+    ck_assert_msg(vt_model_probe_open(&m->probe, b->model, b->input, b->run_arena, NULL, &err) == VT_OK, "%s", err.msg);
+    m->probe.target = pictures[k].target;
+    m->ctx = (vt_metric_ctx){
+        .info = b->info, .map = &m->map, .probe = &m->probe.probe, .curves = &m->store, .arena = b->run_arena};
+}
+
 START_TEST(one_picture)
 {
     static const char *const prefixes[] = {"metrics."};
@@ -326,15 +341,8 @@ START_TEST(one_picture)
     SKIP_UNLESS(VT_GOLDEN_FOLDER "index.json");
     SKIP_UNLESS(VT_GOLDEN_MODEL "/model.safetensors");
     vt_bench b;
-    vt_error err = {0};
     vt_golden_group found[VT_COUNT(groups)] = {{.name = NULL}};
-    vt_bench_open(&b, pictures[_i].name, true);
-    m.bench = &b;
-    vt_arena_reset(b.run_arena, SIZE_MAX);
-    ck_assert_msg(vt_model_probe_open(&m.probe, b.model, b.input, b.run_arena, NULL, &err) == VT_OK, "%s", err.msg);
-    m.probe.target = pictures[_i].target;
-    m.ctx = (vt_metric_ctx){
-        .info = b.info, .map = &m.map, .probe = &m.probe.probe, .curves = &m.store, .arena = b.run_arena};
+    open_measured(&m, &b, _i);
     json_t *index = vt_golden_index();
     walk w = {.measured = &m, .groups = found};
     for (size_t g = 0; g < VT_COUNT(groups); g++)
@@ -349,4 +357,30 @@ START_TEST(one_picture)
 }
 END_TEST
 
-VT_SUITE("faithfulness", tcase_set_timeout(tc, 900.0), tcase_add_loop_test(tc, one_picture, 0, VT_COUNT(pictures)))
+/* What knows nothing is neither right nor wrong on the mean. */
+START_TEST(random_maps_have_saco_zero)
+{
+    enum { MAPS = 120 };
+    static measured m;
+    double sum = 0.0, square = 0.0;
+    SKIP_UNLESS(VT_GOLDEN_FOLDER "index.json");
+    SKIP_UNLESS(VT_GOLDEN_MODEL "/model.safetensors");
+    vt_bench b;
+    open_measured(&m, &b, 2);
+    m.map = (vt_map){.unit = VT_UNIT_PATCH, .h = 14, .w = 14, .values = m.values};
+    for (size_t k = 0; k < MAPS; k++) {
+        vt_floor_random(m.values, b.info, 0, k);
+        const double v = measure(&m, "saco", "");
+        sum += v;
+        square += v * v;
+    }
+    const double mean = sum / MAPS, error = sqrt((square / MAPS - mean * mean) / (MAPS - 1));
+    printf("%d random maps: SaCo %.4f, standard error %.4f\n", MAPS, mean, error);
+    ck_assert_msg(fabs(mean) <= 2.0 * error && error < 0.05, "SaCo of random maps is %g, standard error %g", mean,
+                  error);
+    vt_bench_close(&b);
+}
+END_TEST
+
+VT_SUITE("faithfulness", tcase_set_timeout(tc, 900.0), tcase_add_loop_test(tc, one_picture, 0, VT_COUNT(pictures)),
+         tcase_add_test(tc, random_maps_have_saco_zero))
