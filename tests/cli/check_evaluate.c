@@ -152,7 +152,8 @@ END_TEST
 
 START_TEST(more_methods_than_a_request_takes)
 {
-    runs(0, "% evaluate static/samples/coffee.jpg --metrics gini --random_maps 3 -o @/one -q 2> @/.err");
+    runs(0, "% evaluate static/samples/coffee.jpg --metrics gini --random_maps 3 "
+            "--masks 16 --players 2 --samples 24 --budget 300 -o @/one -q 2> @/.err");
     size_t lines = 0, methods = 0;
     for (const char *at = whole("one/evaluation.csv"); (at = strchr(at, '\n')); at++)
         lines++;
