@@ -162,7 +162,7 @@ static void keep_fused(vt_trace *tr, size_t l)
 static void attend(vt_trace *tr, float *out, const float *qkv, size_t l, size_t k, size_t rows)
 {
     const vt_changes *c = &tr->changes;
-    vt_attention_hidden_forward(tr->backend, out, tr->attn + l * tr->attn_step + k * tr->H * tr->T * tr->T, qkv,
+    vt_attention_hidden_forward(tr->backend, out, tr->attn + l * tr->attn_step + k * tr->attn_picture, qkv,
                                 c->keys ? c->keys + k * tr->T : NULL, c->after, tokens_of(tr, k), tr->D, tr->H, rows);
 }
 

@@ -115,6 +115,18 @@ static size_t stride_of(const vt_model_info *info)
     return info->stem ? info->stem->stride : 1;
 }
 
+static bool has_backward(uint32_t needs)
+{
+    return (needs & (VT_NEEDS_BACKWARD | VT_NEEDS_RELPROP)) != 0;
+}
+
+/* Whether anybody looks at attention after its picture is through: otherwise the pictures of a batch share one place. */
+static bool attention_is_read(uint32_t needs)
+{
+    return has_backward(needs) ||
+           (needs & (VT_NEEDS_ATTN | VT_NEEDS_ATTN_MEAN | VT_NEEDS_ATTN_MAX | VT_NEEDS_ATTN_MIN));
+}
+
 static size_t floats_of(const vt_model_info *info, trace_size size, uint32_t needs, size_t images)
 {
     const size_t T = info->tokens, D = info->width;
@@ -126,7 +138,7 @@ static size_t floats_of(const vt_model_info *info, trace_size size, uint32_t nee
     case SIZE_T2D:
         return images * T * 2 * D;
     case SIZE_HTT:
-        return images * info->heads * T * T;
+        return (attention_is_read(needs) ? images : 1) * info->heads * T * T;
     case SIZE_TT:
         return images * T * T;
     case SIZE_TM:
@@ -151,11 +163,6 @@ static size_t floats_of(const vt_model_info *info, trace_size size, uint32_t nee
         return info->stem ? vt_stem_floats(info->stem, info->image_h, info->image_w, needs & VT_NEEDS_INPUT_GRAD) : 0;
     }
     return 0;
-}
-
-static bool has_backward(uint32_t needs)
-{
-    return (needs & (VT_NEEDS_BACKWARD | VT_NEEDS_RELPROP)) != 0;
 }
 
 /* norm_pre: whether the model has one, which its info does not say. */
@@ -237,6 +244,7 @@ vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t n
     trace->needs = needs;
     trace->keeps_backward = has_backward(needs);
     trace->N = trace->opened = images;
+    trace->attn_picture = attention_is_read(needs) ? info->heads * info->tokens * info->tokens : 0;
     trace->last_rows = last_rows(info, weights, needs);
     trace->L = info->layers;
     trace->T = info->tokens;

@@ -70,6 +70,7 @@ typedef struct vt_trace {
     size_t qk_raw_step; /* (L, N, T, 2D): q | k before norms of their own, for a backward; NULL where there are none */
     float *attn;
     size_t attn_step;                       /* (L, N, H, T, T) */
+    size_t attn_picture;                    /* floats from one picture's to the next's; 0: they share one place */
     float *attn_mean, *attn_max, *attn_min; /* (L, N, T, T): of the heads; NULL where not asked for, or attn is kept */
     size_t attn_mean_step, attn_max_step, attn_min_step;
     float *mlp_in;

@@ -279,7 +279,7 @@ static enum MHD_Result start_stream(vts_request *r)
     struct MHD_Response *response = NULL;
     vts_stream *stream = vts_stream_open(r->service->ticker, r->job, r->connection, r->socket, &response);
     if (!stream) {
-        vts_pool_unreserve(r->service->pool);
+        vts_pool_unreserve(r->service->pool, r->job->is_long);
         vts_refuse(r, VTS_P_MEMORY_FULL, "", "no memory for an event stream");
         vts_answer_refusal(r);
         return vts_answer_send(r);
@@ -303,7 +303,8 @@ static bool reserve(vts_request *r)
         vts_refuse(r, VTS_P_DRAINING, "", "the service is stopping");
         return false;
     }
-    if (!vts_pool_reserve(r->service->pool)) {
+    r->job->is_long = r->job->request && vt_request_cost(r->job->request) >= VTS_LONG_COST;
+    if (!vts_pool_reserve(r->service->pool, r->job->is_long)) {
         vts_pool_state state;
         vts_pool_state_of(r->service->pool, &state);
         vts_refuse(r, VTS_P_QUEUE_FULL, "", "%zu requests are being worked on or waiting, and no more are taken",

@@ -21,6 +21,7 @@
 #include "vitral/run.h"
 
 enum { VTS_ID_MAX = 64, VTS_DIGEST_TEXT = 72 };
+enum { VTS_LONG_COST = 50 }; /* forwards: beyond what one or a few passes cost, below every method that removes */
 
 typedef enum vts_accept { VTS_ACCEPT_JSON, VTS_ACCEPT_PNG, VTS_ACCEPT_EVENTS } vts_accept;
 
@@ -42,6 +43,7 @@ struct vts_job {
     void *host;                     /* of finished() and of control's hooks */
     const vts_log *log;             /* for what nobody should answer with */
     vts_stats *stats;               /* NULL: the job is not counted */
+    bool is_long;                   /* costs VTS_LONG_COST forwards or more: set before the slot is reserved */
     const char *kind;               /* static: name of its method, "several" or "none", for the counters */
     char id[VTS_ID_MAX + 1];        /* request id */
     vts_model_set *models;          /* a reference: what `model` and `request` stand on */

@@ -3,7 +3,9 @@
  * Reserve and publish are two steps because libmicrohttpd wants the connection suspended between them: a slot must be
  * certain before the suspend, and the job must not start before it. `reserved` counts a job from reserve until just
  * before its finished() is called, so a client that sends its next request on hearing the answer finds a free slot.
- * Whatever is slow (the work, finished(), the arena's trim) happens outside the lock. A worker leaves only when the pool
+ * Whatever is slow (the work, finished(), the arena's trim) happens outside the lock. Long jobs have a share of the workers and
+ * of the slots: a worker takes the first job in the ring that may run, so a short one passes long ones that wait for
+ * theirs, and among themselves each kind keeps its order. With a single worker there is nothing to share. A worker leaves only when the pool
  * stops and nobody stands between reserve and publish: a published job is always answered. */
 #include "server/work/pool.h"
 
@@ -26,6 +28,8 @@ struct vts_pool {
     pthread_cond_t work, idle;
     vts_job **ring; /* (slots) */
     size_t slots, head, queued, reserved, running, workers_count, started, keep_bytes, arena_bytes, arena_peak;
+    size_t long_reserved, long_running; /* of reserved and running */
+    size_t long_slots, long_workers;    /* how many of each there may be */
     uint64_t finished;
     double job_seconds;
     int64_t promised_ns; /* up to then each second has its returning clients */
@@ -50,6 +54,48 @@ static void slot_freed(vts_pool *pool)
         pthread_cond_broadcast(&pool->work);
 }
 
+/* May the job run now? A long one waits for its share, unless all that is left is to say that it is late or that the
+ * service stops. Under the lock. */
+static bool may_run(const vts_pool *pool, const vts_job *job, int64_t now)
+{
+    return !job->is_long || pool->long_running < pool->long_workers || pool->stopping ||
+           (job->control.deadline_ns && now >= job->control.deadline_ns);
+}
+
+/* Takes the first job out of the ring that may run; NULL: none may. *wake: when the next of those that wait is late, 0:
+ * never. Under the lock. */
+static vts_job *take_job(vts_pool *pool, int64_t *wake)
+{
+    const int64_t now = vt_now_ns();
+    *wake = 0;
+    for (size_t k = 0; k < pool->queued; k++) {
+        vts_job *job = pool->ring[(pool->head + k) % pool->slots];
+        if (!may_run(pool, job, now)) {
+            const int64_t late = job->control.deadline_ns;
+            *wake = late && (*wake == 0 || late < *wake) ? late : *wake;
+            continue;
+        }
+        for (; k > 0; k--) /* those before it move up */
+            pool->ring[(pool->head + k) % pool->slots] = pool->ring[(pool->head + k - 1) % pool->slots];
+        pool->head = (pool->head + 1) % pool->slots;
+        pool->queued--;
+        pool->running++;
+        pool->long_running += job->is_long;
+        return job;
+    }
+    return NULL;
+}
+
+/* Until there may be something to do. Under the lock. */
+static void wait_for_work(vts_pool *pool, int64_t wake)
+{
+    const struct timespec until = {.tv_sec = (time_t)(wake / 1000000000), .tv_nsec = (long)(wake % 1000000000)};
+    if (wake)
+        pthread_cond_timedwait(&pool->work, &pool->lock, &until);
+    else
+        pthread_cond_wait(&pool->work, &pool->lock);
+}
+
 /* A model that came later may need more than was reserved at the start. The old arena goes only when there is a new one. */
 static void grow_arena(worker *me, size_t bytes)
 {
@@ -67,14 +113,13 @@ static void *run_worker(void *raw)
     vts_pool *pool = me->pool;
     pthread_mutex_lock(&pool->lock);
     for (;;) {
-        while (pool->queued == 0 && !is_over(pool))
-            pthread_cond_wait(&pool->work, &pool->lock);
-        if (pool->queued == 0)
+        int64_t wake;
+        vts_job *job;
+        while (!(job = take_job(pool, &wake)) && !is_over(pool))
+            wait_for_work(pool, wake);
+        if (!job)
             break;
-        vts_job *job = pool->ring[pool->head];
-        pool->head = (pool->head + 1) % pool->slots;
-        pool->queued--;
-        pool->running++;
+        const bool is_long = job->is_long;
         me->job = job;
         const bool stopping = pool->stopping;
         const size_t arena_bytes = pool->arena_bytes;
@@ -93,6 +138,10 @@ static void *run_worker(void *raw)
         me->job = NULL;
         pool->running--;
         pool->reserved--;
+        pool->long_running -= is_long;
+        pool->long_reserved -= is_long;
+        if (is_long) /* whoever passed a long job over may take it now */
+            pthread_cond_signal(&pool->work);
         pool->finished++;
         if (!stopping && !overdue)
             pool->job_seconds = pool->job_seconds > 0.0 ? 0.8 * pool->job_seconds + 0.2 * seconds : seconds;
@@ -140,10 +189,12 @@ vt_status vts_pool_open(vts_pool **out, const vts_pool_options *options, vt_erro
     pool->keep_bytes = options->keep_bytes;
     pool->arena_bytes = options->arena_bytes;
     pool->workers_count = options->workers;
+    pool->long_workers = options->workers > 1 ? options->workers - (options->workers + 3) / 4 : 1;
+    pool->long_slots = pool->slots > 1 ? pool->slots - (pool->slots + 3) / 4 : 1;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->work, &attr);
     pthread_cond_init(&pool->idle, &attr);
     pthread_condattr_destroy(&attr);
     pool->ring = calloc(pool->slots, sizeof *pool->ring);
@@ -166,20 +217,24 @@ vt_status vts_pool_open(vts_pool **out, const vts_pool_options *options, vt_erro
     return VT_OK;
 }
 
-bool vts_pool_reserve(vts_pool *pool)
+bool vts_pool_reserve(vts_pool *pool, bool is_long)
 {
     pthread_mutex_lock(&pool->lock);
-    const bool ok = !pool->stopping && pool->reserved < pool->slots;
-    if (ok)
+    const bool ok =
+        !pool->stopping && pool->reserved < pool->slots && !(is_long && pool->long_reserved == pool->long_slots);
+    if (ok) {
         pool->reserved++;
+        pool->long_reserved += is_long;
+    }
     pthread_mutex_unlock(&pool->lock);
     return ok;
 }
 
-void vts_pool_unreserve(vts_pool *pool)
+void vts_pool_unreserve(vts_pool *pool, bool is_long)
 {
     pthread_mutex_lock(&pool->lock);
     pool->reserved--;
+    pool->long_reserved -= is_long;
     slot_freed(pool);
     pthread_mutex_unlock(&pool->lock);
 }

@@ -30,9 +30,11 @@ typedef struct vts_pool_state {
 
 VT_MUST_USE vt_status vts_pool_open(vts_pool **out, const vts_pool_options *options, vt_error *err);
 
-/* A firm slot, or false when the queue is full or the pool stops. Each true is followed by one publish or unreserve. */
-bool vts_pool_reserve(vts_pool *pool);
-void vts_pool_unreserve(vts_pool *pool);
+/* A firm slot, or false when the queue is full or the pool stops. Each true is followed by one publish or unreserve of a job
+ * of the same length. Long jobs (vts_job.is_long) may take three quarters of the slots and of the workers, rounded down, but
+ * one at least: the rest is kept for those that are quick. */
+bool vts_pool_reserve(vts_pool *pool, bool is_long);
+void vts_pool_unreserve(vts_pool *pool, bool is_long);
 
 /* Hands the job to the workers; never fails, since its slot is firm. From here on the job is theirs. */
 void vts_pool_publish(vts_pool *pool, vts_job *job);

@@ -491,7 +491,8 @@ START_TEST(draining_gives_up_after_its_time)
 }
 END_TEST
 
-/* Real work that is cut short by the end hears of the end, and is logged and counted as that; so does its event stream. */
+/* Real work that is cut short by the end hears of the end, and is logged and counted as that; so do its event stream and what
+ * waits for its share of the workers. */
 START_TEST(draining_is_the_reason_that_is_given)
 {
     static const char target[] = "/explain?method=integrated_gradients&steps=1024&class=0,1";
@@ -502,7 +503,7 @@ START_TEST(draining_is_the_reason_that_is_given)
     vts_pool_state state;
     do
         vts_pool_state_of(vt_served.service.pool, &state);
-    while (state.running < 2);
+    while (state.running < 1 || state.queued < 1);
     vts_daemon_drain(vt_served.daemon, 30);
     vt_served.daemon = NULL;
     vt_served_expect(vt_http_read(fd, false), 503, "draining", NULL);

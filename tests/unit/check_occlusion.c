@@ -96,5 +96,34 @@ START_TEST(refuses)
 }
 END_TEST
 
+static void cancel_at_40(void *host, const char *stage, uint64_t done, uint64_t total)
+{
+    ck_assert_str_eq(stage, "occlusion");
+    ck_assert_uint_eq(total, 193);
+    if (done >= 40)
+        vt_control_cancel(host);
+}
+
+START_TEST(is_stopped_on_the_way)
+{
+    vt_gradient_net net;
+    vt_control control;
+    vt_error err = {0};
+    vt_linear_net_open(&net, 2);
+    vt_control_init(&control, 0);
+    control.progress = cancel_at_40;
+    control.host = &control;
+    net.ctx.control = &control;
+    ck_assert_int_eq(vt_test_explain(&net.ctx, &net.out, "occlusion", "window=1", &err), VT_E_CANCELLED);
+    vt_control_init(&control, 1);
+    memset(&err, 0, sizeof err);
+    while (vt_now_ns() < control.deadline_ns) {
+    }
+    ck_assert_int_eq(vt_test_explain(&net.ctx, &net.out, "occlusion", "window=1", &err), VT_E_DEADLINE);
+    vt_gradient_net_close(&net);
+}
+END_TEST
+
 VT_SUITE("occlusion", tcase_add_test(tc, appendix_a);
-         tcase_add_loop_test(tc, falls_of_a_linear_net, 0, (int)VT_COUNT(cases)); tcase_add_test(tc, refuses))
+         tcase_add_loop_test(tc, falls_of_a_linear_net, 0, (int)VT_COUNT(cases)); tcase_add_test(tc, refuses);
+         tcase_add_test(tc, is_stopped_on_the_way))

@@ -66,15 +66,21 @@ static void tear_down(void)
     vts_pool_close(pool);
 }
 
-static void publish(uint64_t deadline_ms)
+static void publish_job(uint64_t deadline_ms, bool is_long)
 {
     vts_job *job = vts_job_new();
     ck_assert_ptr_nonnull(job);
     job->work = work;
     job->finished = done;
     job->deadline_ms = deadline_ms;
+    job->is_long = is_long;
     vt_control_init(&job->control, 0);
     vts_pool_publish(pool, job);
+}
+
+static void publish(uint64_t deadline_ms)
+{
+    publish_job(deadline_ms, false);
 }
 
 static void wait_for(const int *what, int value)
@@ -96,10 +102,10 @@ START_TEST(slots_are_firm_and_bounded)
 {
     vts_pool_state state;
     for (int k = 0; k < 5; k++) {
-        ck_assert_msg(vts_pool_reserve(pool), "slot %d", k);
+        ck_assert_msg(vts_pool_reserve(pool, false), "slot %d", k);
         publish(0);
     }
-    ck_assert_msg(!vts_pool_reserve(pool), "a sixth slot of five");
+    ck_assert_msg(!vts_pool_reserve(pool, false), "a sixth slot of five");
     wait_for(&running, 2);
     vts_pool_state_of(pool, &state);
     ck_assert_uint_eq(state.reserved, 5);
@@ -113,18 +119,18 @@ START_TEST(slots_are_firm_and_bounded)
     ck_assert_uint_eq(state.finished, 5);
     ck_assert(state.job_seconds > 0.0);
     ck_assert_uint_ge(state.arena_peak, 1 << 16);
-    ck_assert(vts_pool_reserve(pool));
-    vts_pool_unreserve(pool);
+    ck_assert(vts_pool_reserve(pool, false));
+    vts_pool_unreserve(pool, false);
     ck_assert(vts_pool_wait_idle(pool, 0));
 }
 END_TEST
 
 START_TEST(overdue_jobs_are_not_run)
 {
-    vts_pool_reserve(pool), publish(0);
-    vts_pool_reserve(pool), publish(0);
+    vts_pool_reserve(pool, false), publish(0);
+    vts_pool_reserve(pool, false), publish(0);
     wait_for(&running, 2);
-    vts_pool_reserve(pool), publish(5);
+    vts_pool_reserve(pool, false), publish(5);
     pause_ms(20);
     open_the_gate();
     wait_for(&finished, 3);
@@ -135,7 +141,7 @@ END_TEST
 
 START_TEST(a_deadline_stops_a_running_job)
 {
-    vts_pool_reserve(pool), publish(30);
+    vts_pool_reserve(pool, false), publish(30);
     wait_for(&finished, 1);
     ck_assert_int_eq(stopped_by_cancel, 1);
 }
@@ -144,13 +150,13 @@ END_TEST
 START_TEST(stop_answers_every_job)
 {
     for (int k = 0; k < 5; k++)
-        ck_assert(vts_pool_reserve(pool)), publish(0);
+        ck_assert(vts_pool_reserve(pool, false)), publish(0);
     wait_for(&running, 2);
     vts_pool_stop(pool);
     ck_assert_int_eq(finished, 5);
     ck_assert_int_eq(stopped_by_cancel, 2);
     ck_assert_int_eq(verdicts[VTS_ABANDONED], 3);
-    ck_assert_msg(!vts_pool_reserve(pool), "a slot after the end");
+    ck_assert_msg(!vts_pool_reserve(pool, false), "a slot after the end");
 }
 END_TEST
 
@@ -164,7 +170,7 @@ static void *stop_it(void *raw)
 START_TEST(a_late_publish_is_answered)
 {
     pthread_t thread;
-    ck_assert(vts_pool_reserve(pool));
+    ck_assert(vts_pool_reserve(pool, false));
     ck_assert_int_eq(pthread_create(&thread, NULL, stop_it, pool), 0);
     pause_ms(20);
     publish(0);
@@ -178,7 +184,7 @@ START_TEST(retry_after_is_between_1_and_60)
 {
     ck_assert_uint_eq(vts_pool_retry_after(pool), 1);
     open_the_gate();
-    vts_pool_reserve(pool), publish(0);
+    vts_pool_reserve(pool, false), publish(0);
     wait_for(&finished, 1);
     ck_assert_uint_eq(vts_pool_retry_after(pool), 1);
 }
@@ -196,8 +202,8 @@ START_TEST(promises_are_spread)
     for (unsigned k = 0; k < 1000; k++)
         last = vts_pool_promise(pool);
     ck_assert_uint_eq(last, 16);
-    ck_assert(vts_pool_reserve(pool));
-    vts_pool_unreserve(pool); /* idle: nobody need wait */
+    ck_assert(vts_pool_reserve(pool, false));
+    vts_pool_unreserve(pool, false); /* idle: nobody need wait */
     ck_assert_uint_eq(vts_pool_promise(pool), 1);
 }
 END_TEST
@@ -206,11 +212,11 @@ static void *hammer(void *raw)
 {
     int *taken = raw;
     for (int k = 0; k < 500; k++)
-        if (vts_pool_reserve(pool)) {
+        if (vts_pool_reserve(pool, false)) {
             ++*taken;
             if (k % 7 == 0) {
                 --*taken;
-                vts_pool_unreserve(pool);
+                vts_pool_unreserve(pool, false);
             } else
                 publish(0);
         }
@@ -255,7 +261,7 @@ START_TEST(arenas_grow)
         job->work = work_large;
         job->finished = done;
         vts_pool_grow(pool, sizes[k]);
-        ck_assert(vts_pool_reserve(pool));
+        ck_assert(vts_pool_reserve(pool, false));
         vt_control_init(&job->control, 0);
         vts_pool_publish(pool, job);
         wait_for(&finished, k + 1);
@@ -278,8 +284,80 @@ START_TEST(bad_options)
 }
 END_TEST
 
+/* Two workers, of which long jobs have one; five slots, of which they have three. */
+START_TEST(short_jobs_pass_long_ones)
+{
+    vts_pool_state state;
+    for (int k = 0; k < 3; k++) {
+        ck_assert(vts_pool_reserve(pool, true));
+        publish_job(0, true);
+    }
+    ck_assert_msg(!vts_pool_reserve(pool, true), "a fourth long job");
+    wait_for(&running, 1);
+    pause_ms(20);
+    vts_pool_state_of(pool, &state);
+    ck_assert_uint_eq(state.running, 1);
+    ck_assert_uint_eq(state.queued, 2);
+    ck_assert(vts_pool_reserve(pool, false));
+    publish(0); /* passes the two that wait */
+    wait_for(&running, 2);
+    vts_pool_state_of(pool, &state);
+    ck_assert_uint_eq(state.queued, 2);
+    open_the_gate();
+    wait_for(&finished, 4);
+    ck_assert(vts_pool_wait_idle(pool, 1000));
+    for (int k = 0; k < 3; k++) /* their slots are back */
+        ck_assert(vts_pool_reserve(pool, true));
+    ck_assert(!vts_pool_reserve(pool, true));
+    for (int k = 0; k < 3; k++)
+        vts_pool_unreserve(pool, true);
+    ck_assert(vts_pool_wait_idle(pool, 0));
+}
+END_TEST
+
+/* A long job that waits for its share is told when it is late, by a worker that has nothing else to do. */
+START_TEST(a_long_job_is_late_in_time)
+{
+    vts_pool_reserve(pool, true), publish_job(0, true);
+    wait_for(&running, 1);
+    vts_pool_reserve(pool, true), publish_job(30, true);
+    wait_for(&finished, 1);
+    ck_assert_int_eq(verdicts[VTS_OVERDUE], 1);
+    open_the_gate();
+    wait_for(&finished, 2);
+}
+END_TEST
+
+START_TEST(stop_answers_long_jobs_that_wait)
+{
+    for (int k = 0; k < 3; k++) {
+        vts_pool_reserve(pool, true);
+        publish_job(0, true);
+    }
+    wait_for(&running, 1);
+    vts_pool_stop(pool);
+    ck_assert_int_eq(finished, 3);
+    ck_assert_int_eq(verdicts[VTS_ABANDONED], 2);
+}
+END_TEST
+
+START_TEST(a_single_worker_has_nothing_to_share)
+{
+    const vts_pool_options options = {.workers = 1, .queue = 0, .arena_bytes = 1 << 20, .keep_bytes = 1 << 12};
+    vt_error err = {0};
+    vts_pool_close(pool);
+    ck_assert_msg(vts_pool_open(&pool, &options, &err) == VT_OK, "%s", err.msg);
+    open_the_gate();
+    ck_assert(vts_pool_reserve(pool, true));
+    publish_job(0, true);
+    wait_for(&finished, 1);
+}
+END_TEST
+
 VT_SUITE("pool", tcase_add_checked_fixture(tc, set_up, tear_down); tcase_add_test(tc, slots_are_firm_and_bounded);
          tcase_add_test(tc, overdue_jobs_are_not_run); tcase_add_test(tc, a_deadline_stops_a_running_job);
          tcase_add_test(tc, stop_answers_every_job); tcase_add_test(tc, a_late_publish_is_answered);
          tcase_add_test(tc, retry_after_is_between_1_and_60); tcase_add_test(tc, promises_are_spread);
-         tcase_add_test(tc, many_publishers); tcase_add_test(tc, arenas_grow); tcase_add_test(tc, bad_options))
+         tcase_add_test(tc, many_publishers); tcase_add_test(tc, arenas_grow); tcase_add_test(tc, bad_options);
+         tcase_add_test(tc, short_jobs_pass_long_ones); tcase_add_test(tc, a_long_job_is_late_in_time);
+         tcase_add_test(tc, stop_answers_long_jobs_that_wait); tcase_add_test(tc, a_single_worker_has_nothing_to_share))

@@ -20,7 +20,13 @@ typedef struct minimal_params {
 enum { FROM_REMOVAL, FROM_GRADIENT };
 static const char *const from_names[] = {"removal", "gradient", NULL};
 
-enum { BUDGET = 2, BUDGET_DEFAULT = 1000, BUDGET_MAX = 10000, HALVINGS = 40 }; /* BUDGET: row of the table */
+enum {
+    BUDGET = 2,
+    BUDGET_DEFAULT = 1000,
+    BUDGET_MAX = 10000,
+    HALVINGS = 60,
+    PARTS = 16
+}; /* BUDGET: row of the table */
 
 static const vt_param params[] = {
     {.name = "from",
@@ -110,6 +116,7 @@ typedef struct search {
     double margin;   /* of the last sample, or of the whole picture while patches are ranked */
     size_t left;     /* forwards */
     bool out_of_budget;
+    bool part;  /* the class is not first in the whole picture: a part is looked for in which it is */
     bool flips; /* members are taken away from the picture; else they are all that stays */
     vt_batch batch;
 } search;
@@ -223,20 +230,41 @@ static void take_head(search *s, size_t n)
         s->in[s->order[i]] = i < n;
 }
 
+/* A class that is not first in the whole picture may be first in a part of it: the shortest of some heads that does. */
+static vt_status find_part(search *s, size_t *low, size_t *high, bool *found, vt_error *err)
+{
+    vt_status st = VT_OK;
+    size_t before = 0;
+    for (size_t k = 1; st == VT_OK && k < PARTS && !*found; k++) {
+        const size_t n = s->P * k / PARTS;
+        if (n == before)
+            continue;
+        take_head(s, n);
+        st = try_set(s, found, err);
+        *low = before;
+        *high = before = n;
+    }
+    return st;
+}
+
 /* The shortest head of the ranking, as far as halving finds it: at `low` it does not do, at `high` it does. *found: whether
- * all patches do, which nothing can be found without. */
+ * there is one. */
 static vt_status find_head(search *s, size_t *members, bool *found, vt_error *err)
 {
     size_t low = 0, high = s->P;
     bool does;
-    take_head(s, high);
+    s->part = false;
+    take_head(s, 0);
     vt_status st = try_set(s, found, err);
+    if (st != VT_OK || *found) /* nobody is needed */
+        return st;
+    take_head(s, high);
+    st = try_set(s, found, err);
+    s->part = st == VT_OK && !*found && !s->flips && !s->out_of_budget;
+    if (s->part)
+        st = find_part(s, &low, &high, found, err);
     if (st != VT_OK || !*found)
         return st;
-    take_head(s, 0);
-    st = try_set(s, &does, err);
-    if (st == VT_OK && does)
-        high = 0;
     while (st == VT_OK && low + 1 < high) {
         const size_t middle = low + (high - low) / 2;
         take_head(s, middle);
@@ -286,16 +314,22 @@ static vt_status say(const search *s, vt_output *out, bool found, size_t members
     if (!found && s->out_of_budget)
         return vt_output_note(out, err, "The budget ended before the search began.");
     if (!found && s->flips)
-        return vt_output_note(out, err, "The class is first even with all patches taken away, so nothing flips it.");
+        return vt_output_note(
+            out, err, "The class is first even with all patches taken away, so nothing flips it. Another masking may.");
     if (!found)
-        return vt_output_note(out, err, "The class is not first in the whole picture, so there is nothing to keep.");
+        return vt_output_note(out, err,
+                              "The class is not first in the whole picture, nor in any part of it that was tried.");
     if (members == 0 && s->flips)
         return vt_output_note(out, err, "The class is not first in the whole picture: nothing needs to be taken away.");
     if (members == 0)
-        return vt_output_note(out, err, "The class is first even without any patch, so no patch is needed to keep it.");
+        return vt_output_note(
+            out, err,
+            "The class is first even without any patch, so none is needed to keep it. Another masking may need "
+            "some.");
     return vt_output_note(out, err,
-                          s->flips ? "Without %zu of %zu patches the class is no longer first%s."
-                                   : "%zu of %zu patches are enough for the class to be first%s.",
+                          s->part    ? "The class is not first in the whole picture, but in %zu of its %zu patches%s."
+                          : s->flips ? "Without %zu of %zu patches the class is no longer first%s."
+                                     : "%zu of %zu patches are enough for the class to be first%s.",
                           members, s->P,
                           s->out_of_budget ? "; the budget ended before the set was minimal"
                                            : "; none of them can be spared");

@@ -89,7 +89,7 @@ bool vt_players_exact(const vt_players_params *p)
 
 double vt_players_cost(const vt_players_params *p, size_t samples)
 {
-    const double each = p->masking == VT_MASKING_KEY ? 0.55 : 1.0;
+    const double each = p->masking == VT_MASKING_KEY ? 0.5 : 1.0; /* measured: 0.43 with half of the players */
     return 1.0 + each * (double)(samples + 2);
 }
 
