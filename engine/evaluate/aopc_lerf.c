@@ -1,5 +1,5 @@
-/* By how much the probability of the class falls, on average, while the least relevant parts go first, in exactly the reverse order of
- * aopc_morf. Methods 19.5. */
+/* By how much the probability of the class falls, on average, while the least relevant parts go first, in exactly the
+ * reverse order of aopc_morf. Methods 19.5. */
 #include "engine/evaluate/curve.h"
 
 static const vt_param rows[] = {VT_REMOVAL_ROWS(VT_FILL_ZERO)};

@@ -1,5 +1,5 @@
-/* By how much the probability of the class falls, on average, while the most relevant parts go first. Methods 19.5: the picture as it
- * is does not count in the mean. */
+/* By how much the probability of the class falls, on average, while the most relevant parts go first. Methods 19.5:
+ * the picture as it is does not count in the mean. */
 #include "engine/evaluate/curve.h"
 
 static const vt_param rows[] = {VT_REMOVAL_ROWS(VT_FILL_ZERO)};

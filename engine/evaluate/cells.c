@@ -1,5 +1,5 @@
-/* Values are summed and compared in double. Sorting is by digits of the values' bits, so that it is stable, takes no memory but
- * the arena's, and is the same everywhere. */
+/* Values are summed and compared in double. Sorting is by digits of the values' bits, so that it is stable, takes no
+ * memory but the arena's, and is the same everywhere. */
 #include "engine/evaluate/cells.h"
 
 #include <math.h>

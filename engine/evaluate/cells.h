@@ -20,12 +20,13 @@ size_t vt_cut_count(const vt_model_info *info, vt_cut cut);
 VT_MUST_USE vt_status vt_cells_value(double *value, const vt_map *map, const vt_model_info *info, vt_cut cut,
                                      vt_arena *arena, vt_error *err);
 
-/* order (n): the parts from the largest value down. Of equal ones the higher index goes first, as in RISE's order, or with
- * `lower_first` the lower one, as a stable sort leaves them. Scratch from the arena. VT_E_NOMEM. */
+/* order (n): the parts from the largest value down. Of equal ones the higher index goes first, as in RISE's order, or
+ * with `lower_first` the lower one, as a stable sort leaves them. Scratch from the arena. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_cells_order(uint32_t *order, const double *value, size_t n, bool lower_first, vt_arena *arena,
                                      vt_error *err);
 
-/* out (3, image_h, image_w): where first <= rank (count) < end the picture `to`, elsewhere `from`; both of that shape. */
+/* out (3, image_h, image_w): where first <= rank (count) < end the picture `to`, elsewhere `from`; both of that shape.
+ */
 void vt_cells_mix(float *out, const float *from, const float *to, const uint32_t *rank, size_t first, size_t end,
                   const vt_model_info *info, vt_cut cut);
 

@@ -1,4 +1,5 @@
-/* By how much the probability of the class falls when the picture shows only what the map marks; 0 where it rises. Methods 19.8. */
+/* By how much the probability of the class falls when the picture shows only what the map marks; 0 where it rises.
+ * Methods 19.8. */
 #include "engine/evaluate/confidence.h"
 
 static vt_status measure(const vt_metric_ctx *ctx, const void *params, vt_metric_value *value, vt_error *err)

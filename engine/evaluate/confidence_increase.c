@@ -1,5 +1,5 @@
-/* 1 where the class becomes more probable when the picture shows only what the map marks, else 0; its mean over pictures is the share of
- * such pictures. Methods 19.8. */
+/* 1 where the class becomes more probable when the picture shows only what the map marks, else 0; its mean over
+ * pictures is the share of such pictures. Methods 19.8. */
 #include "engine/evaluate/confidence.h"
 
 static vt_status measure(const vt_metric_ctx *ctx, const void *params, vt_metric_value *value, vt_error *err)

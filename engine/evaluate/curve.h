@@ -1,6 +1,7 @@
 /* Removal curves: the score of a class while a picture goes part by part into another one, in the order of a map.
  *
- * Deletion, MoRF, LeRF and log odds read the same curves; a curve is computed once for a map and found again in the store. */
+ * Deletion, MoRF, LeRF and log odds read the same curves; a curve is computed once for a map and found again in the
+ * store. */
 #ifndef VT_EVALUATE_CURVE_H
 #define VT_EVALUATE_CURVE_H
 
@@ -60,8 +61,8 @@ size_t vt_removal_points(const vt_model_info *info, const void *removal); /* for
 double vt_removal_cost(const vt_model_info *info, const void *removal);   /* forwards: a point each */
 size_t vt_removal_bytes(const vt_model_info *info, const void *removal);
 
-/* y (points): the probability at each point, into the curve of `value` where there is one, and into the store. *y lives as
- * long as the scratch of the metric. */
+/* y (points): the probability at each point, into the curve of `value` where there is one, and into the store. *y
+ * lives as long as the scratch of the metric. */
 VT_MUST_USE vt_status vt_removal_curve(const double **y, const vt_metric_ctx *ctx, vt_way way,
                                        const vt_removal *removal, vt_metric_value *value, vt_error *err);
 

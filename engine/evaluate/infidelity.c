@@ -1,6 +1,7 @@
-/* How badly the map foretells what random removals do: half of the patches go to zero at a time, the map's values there are summed,
- * and compared with the fall of the logit. Attributions whose sum is the score itself (integrated gradients) can be measured as
- * they are; other maps have a scale of their own, so by default the best one is put in first. Methods 19.7. */
+/* How badly the map foretells what random removals do: half of the patches go to zero at a time, the map's values
+ * there are summed, and compared with the fall of the logit. Attributions whose sum is the score itself (integrated
+ * gradients) can be measured as they are; other maps have a scale of their own, so by default the best one is put in
+ * first. Methods 19.7. */
 #include "engine/evaluate/infidelity.h"
 
 #include "engine/core/rng.h"

@@ -1,5 +1,5 @@
-/* How fast the score of the class rises while the strongest parts of the map are laid into a blurred picture first: the area under the
- * curve of its probability. Methods 19.1. */
+/* How fast the score of the class rises while the strongest parts of the map are laid into a blurred picture first:
+ * the area under the curve of its probability. Methods 19.1. */
 #include "engine/evaluate/curve.h"
 
 static const vt_param rows[] = {VT_REMOVAL_ROWS(VT_FILL_BLUR)};

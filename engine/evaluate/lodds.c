@@ -1,5 +1,6 @@
-/* By which factor the probability of the class falls while the most relevant parts go first, as the mean of its logarithm: reads the
- * curve of aopc_morf, and tells maps apart whose curves all end near 0. Undefined where the score is not positive (versus). Methods 19.5. */
+/* By which factor the probability of the class falls while the most relevant parts go first, as the mean of its
+ * logarithm: reads the curve of aopc_morf, and tells maps apart whose curves all end near 0. Undefined where the score
+ * is not positive (versus). Methods 19.5. */
 #include "engine/evaluate/curve.h"
 
 static const vt_param rows[] = {VT_REMOVAL_ROWS(VT_FILL_ZERO)};

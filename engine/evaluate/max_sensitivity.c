@@ -1,5 +1,5 @@
-/* How much the map changes when the picture hardly does: noise of at most `radius` is laid over each number of the normalised input, the
- * method runs again, and the largest relative change of the map counts. Methods 19.7. */
+/* How much the map changes when the picture hardly does: noise of at most `radius` is laid over each number of the
+ * normalised input, the method runs again, and the largest relative change of the map counts. Methods 19.7. */
 #include "engine/core/rng.h"
 #include "engine/evaluate/metric.h"
 #include "engine/evaluate/relative_change.h"

@@ -1,5 +1,5 @@
-/* What the files of the metrics share, and what a running metric works with. Metrics know no pictures and no drawing: what
- * they need of those, run/ puts into the context. */
+/* What the files of the metrics share, and what a running metric works with. Metrics know no pictures and no drawing:
+ * what they need of those, run/ puts into the context. */
 #ifndef VT_EVALUATE_METRIC_H
 #define VT_EVALUATE_METRIC_H
 
@@ -13,9 +13,9 @@
 #undef VT_METRIC
 
 /* The evidence over what the model saw of the upright original, pixel by pixel, with the mask beside it. Evidence is
- * max(v, 0) of the map's own values, signed maps too (methods 19.8: what speaks against the class is no hit), divided by
- * its largest and enlarged as overlays are by default: bilinear, half-pixel centres, whatever the drawing options say.
- * Only the visible part counts, of the mask too: nobody can find what the model was not shown. */
+ * max(v, 0) of the map's own values, signed maps too (methods 19.8: what speaks against the class is no hit), divided
+ * by its largest and enlarged as overlays are by default: bilinear, half-pixel centres, whatever the drawing options
+ * say. Only the visible part counts, of the mask too: nobody can find what the model was not shown. */
 typedef struct vt_field {
     size_t width, height; /* of the visible part, both > 0 */
     const vt_mask *mask;
@@ -69,9 +69,10 @@ typedef struct vt_rerun {
 
 struct vt_curve_store; /* curves of this map that were computed already: engine/evaluate/curve.h */
 
-/* field is NULL for metrics without VT_METRIC_NEEDS_MASK. Those that have it are not called, and their value is undefined, when
- * the map has no evidence or the mask nothing inside where the model looked. probe is NULL for metrics without
- * VT_METRIC_FORWARDS, rerun for those without VT_METRIC_RERUNS; these two are not called either for a map without evidence. */
+/* field is NULL for metrics without VT_METRIC_NEEDS_MASK. Those that have it are not called, and their value is
+ * undefined, when the map has no evidence or the mask nothing inside where the model looked. probe is NULL for metrics
+ * without VT_METRIC_FORWARDS, rerun for those without VT_METRIC_RERUNS; these two are not called either for a map
+ * without evidence. */
 struct vt_metric_ctx {
     const vt_model_info *info;
     const vt_map *map;

@@ -1,7 +1,7 @@
-/* Does the map depend on what the model has learned? Its parts are drawn at random one after the other from the head down, each
- * staying so, the method runs again after every step, and Spearman's correlation with the map of the trained model is taken. A map
- * that hardly changes shows the picture, not the model. The value is the mean of 1 - |correlation|; a map without any
- * difference between its cells has no correlation and counts as 0. Methods 19.8. */
+/* Does the map depend on what the model has learned? Its parts are drawn at random one after the other from the head
+ * down, each staying so, the method runs again after every step, and Spearman's correlation with the map of the
+ * trained model is taken. A map that hardly changes shows the picture, not the model. The value is the mean of 1 -
+ * |correlation|; a map without any difference between its cells has no correlation and counts as 0. Methods 19.8. */
 #include "engine/evaluate/cells.h"
 #include "engine/evaluate/correlate.h"
 #include "engine/evaluate/metric.h"

@@ -1,9 +1,11 @@
-/* What the score loses when the strongest pixels are filled in from their neighbours, against what it loses when the weakest are: a
- * filled-in pixel tells little of what stood there, and unlike a black or blurred one leaves no shape behind. For each
- * percentile the mean of LeRF minus MoRF is half their difference; the value is the mean over the percentiles. Methods 19.6.
+/* What the score loses when the strongest pixels are filled in from their neighbours, against what it loses when the
+ * weakest are: a filled-in pixel tells little of what stood there, and unlike a black or blurred one leaves no shape
+ * behind. For each percentile the mean of LeRF minus MoRF is half their difference; the value is the mean over the
+ * percentiles. Methods 19.6.
  *
- * At percentile q all pixels go whose value is at least the q-th percentile of the map, so a lower q takes more; of the map with
- * its sign turned for LeRF. A map with many equal values may lose every pixel: that point is undefined and left out. */
+ * At percentile q all pixels go whose value is at least the q-th percentile of the map, so a lower q takes more; of
+ * the map with its sign turned for LeRF. A map with many equal values may lose every pixel: that point is undefined
+ * and left out. */
 #include "engine/core/rng.h"
 #include "engine/evaluate/cells.h"
 #include "engine/evaluate/metric.h"

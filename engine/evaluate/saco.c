@@ -1,6 +1,6 @@
-/* Do groups of pixels that the map calls stronger matter more to the model? Pixels are ranked and cut into equal groups; each group
- * alone is replaced, and every pair of groups votes with the difference of their salience. 1 = all pairs agree, -1 = none, near 0 for
- * a random map. Methods 19.4 and 23.11. */
+/* Do groups of pixels that the map calls stronger matter more to the model? Pixels are ranked and cut into equal
+ * groups; each group alone is replaced, and every pair of groups votes with the difference of their salience. 1 = all
+ * pairs agree, -1 = none, near 0 for a random map. Methods 19.4 and 23.11. */
 #include "engine/evaluate/saco.h"
 
 #include "engine/evaluate/cells.h"

@@ -1,6 +1,7 @@
-/* Does the sum of the map over n parts foretell how much the score falls when exactly these are removed? For some n, spaced evenly on
- * a logarithmic scale from 1 to 80 % of the parts, the correlation over random sets; the value is their mean. A map of additive
- * contributions has 1. A size whose sets all say the same, or do the same, has no correlation and is left out. Methods 19.7. */
+/* Does the sum of the map over n parts foretell how much the score falls when exactly these are removed? For some n,
+ * spaced evenly on a logarithmic scale from 1 to 80 % of the parts, the correlation over random sets; the value is
+ * their mean. A map of additive contributions has 1. A size whose sets all say the same, or do the same, has no
+ * correlation and is left out. Methods 19.7. */
 #include "engine/core/rng.h"
 #include "engine/evaluate/cells.h"
 #include "engine/evaluate/correlate.h"

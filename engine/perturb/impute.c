@@ -1,11 +1,13 @@
-/* Conjugate gradients on the grid itself: the matrix is never written down, a product with it is one pass over the picture. Large holes
- * would take hundreds of steps, since each moves what is known by one pixel; so every step is preceded by one multigrid cycle, which
- * carries it across on grids of half, a quarter, ... the size, and some ten steps are enough whatever the hole.
+/* Conjugate gradients on the grid itself: the matrix is never written down, a product with it is one pass over the
+ * picture. Large holes would take hundreds of steps, since each moves what is known by one pixel; so every step is
+ * preceded by one multigrid cycle, which carries it across on grids of half, a quarter, ... the size, and some ten
+ * steps are enough whatever the hole.
  *
- * On all grids vectors lie in a frame of one cell, and are 0 there and where a pixel is known, so that no cell asks where it is.
- * A coarse cell is unknown when all its pixels are. Smoothing is one Jacobi step before and one after: the weights 1/6 and 1/12 leave
- * a third of what is rough. Way down and way up are each other's transpose, which conjugate gradients need. Each channel is
- * solved for itself, from the mean of its known pixels. Sums run in double, row by row. */
+ * On all grids vectors lie in a frame of one cell, and are 0 there and where a pixel is known, so that no cell asks
+ * where it is. A coarse cell is unknown when all its pixels are. Smoothing is one Jacobi step before and one after:
+ * the weights 1/6 and 1/12 leave a third of what is rough. Way down and way up are each other's transpose, which
+ * conjugate gradients need. Each channel is solved for itself, from the mean of its known pixels. Sums run in double,
+ * row by row. */
 #include "engine/perturb/impute.h"
 
 #include <math.h>
@@ -250,7 +252,8 @@ static vt_status open_levels(solver *s, const uint8_t *missing, size_t h, size_t
     return VT_OK;
 }
 
-/* The right-hand side for values that count from the mean of the known ones, into r. Gives their largest distance from it. */
+/* The right-hand side for values that count from the mean of the known ones, into r. Gives their largest distance from
+ * it. */
 static double start(const solver *s, const float *x, const uint8_t *missing, double mean)
 {
     const level *l = &s->levels[0];

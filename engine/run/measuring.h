@@ -1,5 +1,5 @@
-/* One map measured, for measure.c, which goes through the maps of the answer, and rank.c, which adds those that every method should
- * beat. */
+/* One map measured, for measure.c, which goes through the maps of the answer, and rank.c, which adds those that every
+ * method should beat. */
 #ifndef VT_RUN_MEASURING_H
 #define VT_RUN_MEASURING_H
 
@@ -19,8 +19,8 @@ typedef struct vt_measuring {
     vt_control *control;
 } vt_measuring;
 
-/* Fills values (count) of a map, whose range is known, for a class; -1 = none. Maps of no method cannot be made again: what would ask
- * for it stays undefined. steps: what it counts for in the progress. Scratch from the arena. */
+/* Fills values (count) of a map, whose range is known, for a class; -1 = none. Maps of no method cannot be made again:
+ * what would ask for it stays undefined. steps: what it counts for in the progress. Scratch from the arena. */
 VT_MUST_USE vt_status vt_measure_map(vt_measuring *s, const vt_map *map, int target, vt_metric_value *values,
                                      size_t count, uint64_t steps, vt_error *err);
 

@@ -1,6 +1,6 @@
-/* Which method does best, by every metric that was asked for by name, and where the floors stand among them: `random`, the mean over
- * many random maps with its standard error, and `edge`. Methods with several maps stand with the mean of them, and several targets
- * count alike. What is undefined has no rank. */
+/* Which method does best, by every metric that was asked for by name, and where the floors stand among them: `random`,
+ * the mean over many random maps with its standard error, and `edge`. Methods with several maps stand with the mean of
+ * them, and several targets count alike. What is undefined has no rank. */
 #include "engine/run/measuring.h"
 
 #include <math.h>

@@ -18,8 +18,8 @@ typedef struct vt_method_rerun {
     vt_rerun rerun;    /* what metrics get */
 } vt_method_rerun;
 
-/* Forward and backward go through the trace of the scene, which afterwards holds nothing of the run's own any more. Memory from the arena,
- * rewinding is the caller's. random: weights are drawn too. VT_E_NOMEM. */
+/* Forward and backward go through the trace of the scene, which afterwards holds nothing of the run's own any more.
+ * Memory from the arena, rewinding is the caller's. random: weights are drawn too. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_method_rerun_open(vt_method_rerun *out, const vt_request *rq, const vt_scene *scene,
                                            bool random, vt_arena *arena, vt_control *control, vt_error *err);
 /* Arena bytes of the above and of one run: maps as the largest method of the request makes them. */

@@ -1,8 +1,8 @@
 /* vitral evaluate: every metric of every method on many pictures, as a table.
  *
- * A picture is one request, or several where there are more methods than one takes; the floors come with the first. Threads take the
- * next picture; a finished one waits until those before it are in the file, so the files are the same for any --jobs. The
- * mutex guards the next index, the flags and the evaluation; requests and model are const. */
+ * A picture is one request, or several where there are more methods than one takes; the floors come with the first.
+ * Threads take the next picture; a finished one waits until those before it are in the file, so the files are the same
+ * for any --jobs. The mutex guards the next index, the flags and the evaluation; requests and model are const. */
 #include "server/cli/cli.h"
 #include "server/cli/evaluation.h"
 

@@ -1,8 +1,9 @@
 /* A table of pictures x methods x metrics: kept in evaluation.csv while it grows, summed up when it is whole.
  *
- * The file is the memory of the run. Pictures are appended whole and in their order, so an interrupted run leaves a beginning of what
- * an uninterrupted one writes, and the next one goes on behind the last whole picture. evaluation.key says what was asked of
- * which pictures: a folder that holds something else is refused. Belongs to one thread. */
+ * The file is the memory of the run. Pictures are appended whole and in their order, so an interrupted run leaves a
+ * beginning of what an uninterrupted one writes, and the next one goes on behind the last whole picture.
+ * evaluation.key says what was asked of which pictures: a folder that holds something else is refused. Belongs to one
+ * thread. */
 #ifndef VTS_CLI_EVALUATION_H
 #define VTS_CLI_EVALUATION_H
 
@@ -26,8 +27,9 @@ typedef struct vts_evaluation {
     FILE *csv;
 } vts_evaluation;
 
-/* Opens or begins the files of a folder that is there; `key` is what evaluation.key must hold. Values of pictures that are known
- * already are read, and e->written says how many. VT_E_INVALID when the folder holds another evaluation; VT_E_IO, VT_E_NOMEM. */
+/* Opens or begins the files of a folder that is there; `key` is what evaluation.key must hold. Values of pictures that
+ * are known already are read, and e->written says how many. VT_E_INVALID when the folder holds another evaluation;
+ * VT_E_IO, VT_E_NOMEM. */
 VT_MUST_USE vt_status vts_evaluation_open(vts_evaluation *e, const char *key, vt_error *err);
 /* Appends picture e->written, which is the caller's to have filled, and counts it. */
 VT_MUST_USE vt_status vts_evaluation_append(vts_evaluation *e, vt_error *err);

@@ -1,5 +1,5 @@
-/* vitral evaluate with the embedded model and the sample pictures: the table against the answers of the same engine, the same
- * bytes for any number of jobs and after any interruption, and what it refuses. */
+/* vitral evaluate with the embedded model and the sample pictures: the table against the answers of the same engine,
+ * the same bytes for any number of jobs and after any interruption, and what it refuses. */
 #include "tests/support/suite.h"
 #include "vitral/evaluate.h"
 #include "vitral/run.h"

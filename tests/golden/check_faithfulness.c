@@ -1,6 +1,7 @@
-/* Metrics that ask the model, on the real ViT-Ti against reference curves and values: the stored maps are measured as they are,
- * on the stored input, so that nothing but the metric is compared. Every tensor of golden/vit_tiny/index.json that one of
- * the groups below covers is compared within its stated tolerance, and their number is asserted. */
+/* Metrics that ask the model, on the real ViT-Ti against reference curves and values: the stored maps are measured as
+ * they are, on the stored input, so that nothing but the metric is compared. Every tensor of
+ * golden/vit_tiny/index.json that one of the groups below covers is compared within its stated tolerance, and their
+ * number is asserted. */
 #include "engine/evaluate/correlate.h"
 #include "engine/evaluate/curve.h"
 #include "engine/evaluate/infidelity.h"

@@ -1,5 +1,5 @@
-/* Every metric on every folder of models/formats: heads of all kinds, hybrids, models for texts. What asks the model or runs a method
- * again, on random weights too, must give a number or say why there is none. */
+/* Every metric on every folder of models/formats: heads of all kinds, hybrids, models for texts. What asks the model
+ * or runs a method again, on random weights too, must give a number or say why there is none. */
 #include "tests/support/folders.h"
 #include "tests/support/suite.h"
 #include "vitral/evaluate.h"
@@ -33,8 +33,8 @@ static vt_request *open_request(const vt_model *model, const char *method, vt_er
     return rq;
 }
 
-/* What looks at evidence for the class has nothing to look at in a map that speaks against it everywhere; an output that is no
- * probability has no odds. */
+/* What looks at evidence for the class has nothing to look at in a map that speaks against it everywhere; an output
+ * that is no probability has no odds. */
 static bool may_be_undefined(const vt_metric *metric, const vt_map *map, const vt_model *model)
 {
     const bool of_evidence = (metric->flags & VT_METRIC_FREE) || strncmp(metric->name, "confidence", 10) == 0;

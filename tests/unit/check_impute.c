@@ -1,4 +1,5 @@
-/* ROAD's imputation: against a dense solve of the system written down from methods.md 23.8, and what any such mean must keep. */
+/* ROAD's imputation: against a dense solve of the system written down from methods.md 23.8, and what any such mean
+ * must keep. */
 #include "engine/perturb/impute.h"
 #include "tests/support/suite.h"
 

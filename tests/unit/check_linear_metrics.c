@@ -1,5 +1,5 @@
-/* Metrics that ask the model, on a model that is y = w . x: every identity of methods.md 19.9. Weights and picture are small whole
- * numbers, so sums are exact and what must be equal is equal to the last bit. */
+/* Metrics that ask the model, on a model that is y = w . x: every identity of methods.md 19.9. Weights and picture are
+ * small whole numbers, so sums are exact and what must be equal is equal to the last bit. */
 #include "engine/core/rng.h"
 #include "engine/evaluate/curve.h"
 #include "engine/evaluate/saco.h"

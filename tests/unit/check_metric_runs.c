@@ -1,6 +1,6 @@
-/* The table of metrics walked over every method on small nets: each value is a number or undefined, a request takes no more memory and
- * no more forwards than it says, its progress goes forward only, it can be stopped anywhere, and the same request gives the same
- * bits. A later metric or method is held to this without a line being added. */
+/* The table of metrics walked over every method on small nets: each value is a number or undefined, a request takes no
+ * more memory and no more forwards than it says, its progress goes forward only, it can be stopped anywhere, and the
+ * same request gives the same bits. A later metric or method is held to this without a line being added. */
 #include "tests/support/suite.h"
 #include "tests/support/tiny_model.h"
 #include "vitral/evaluate.h"
@@ -234,7 +234,8 @@ START_TEST(methods_are_ranked_with_floors)
 }
 END_TEST
 
-/* What has no class cannot be measured by its score, and what is too dear is refused by the name of what makes it so. */
+/* What has no class cannot be measured by its score, and what is too dear is refused by the name of what makes it so.
+ */
 START_TEST(what_is_refused)
 {
     vt_test_tiny_options headless = nets[0];
