@@ -247,6 +247,13 @@ vt_backend vt_trace_backend(const vt_model *model, uint32_t needs)
     return needs & VT_NEEDS_BF16 ? VT_BACKEND_BF16 : packed ? vt_backend_of(packed->tile) : VT_BACKEND_OPENBLAS;
 }
 
+void vt_trace_use_weights(vt_trace *trace, const vt_model *model)
+{
+    trace->weights = vt_model_weights(model);
+    trace->backend = vt_trace_backend(model, trace->needs);
+    trace->panels = trace->needs & VT_NEEDS_BF16 ? trace->weights->packed_bf16 : trace->weights->packed;
+}
+
 vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t needs, size_t images, vt_arena *arena,
                               vt_error *err)
 {
@@ -256,10 +263,8 @@ vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t n
 
     memset(trace, 0, sizeof *trace);
     trace->info = info;
-    trace->weights = weights;
-    trace->backend = vt_trace_backend(model, needs);
-    trace->panels = needs & VT_NEEDS_BF16 ? weights->packed_bf16 : weights->packed;
     trace->needs = needs;
+    vt_trace_use_weights(trace, model);
     trace->keeps_backward = has_backward(needs);
     trace->N = trace->opened = images;
     trace->attn_picture = attention_is_read(needs) ? info->heads * info->tokens * info->tokens : 0;

@@ -115,6 +115,9 @@ typedef struct vt_trace {
 /* What multiplies for a trace of the model with these needs. */
 vt_backend vt_trace_backend(const vt_model *model, uint32_t needs);
 
+/* From now on the trace runs on the weights of this model, which has the sizes of the one that it was opened for. */
+void vt_trace_use_weights(vt_trace *trace, const vt_model *model);
+
 /* Takes all buffers from the arena. needs: VT_NEEDS_*; images: how many pictures go through together. VT_E_NOMEM; with
  * VT_NEEDS_BF16 VT_E_INTERNAL when the model was not packed for it, or when a backward is among the needs. */
 VT_MUST_USE vt_status vt_trace_open_batch(vt_trace *trace, const vt_model *model, uint32_t needs, size_t images,

@@ -4,8 +4,11 @@
  * after them. A parameter of a metric that is not asked for is refused once all names are known. */
 #include "engine/run/request.h"
 
+#include "engine/run/measuring.h"
+
 #include "vitral/text.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,4 +152,141 @@ size_t vt_request_metric_scratch(const vt_request *rq, uint64_t pixels)
         most = bytes > most ? bytes : most;
     }
     return most;
+}
+
+const vt_metric *vt_request_metric_with(const vt_request *rq, uint32_t flags)
+{
+    for (size_t k = 0; k < vt_metric_count(); k++)
+        if (vt_request_measures(rq, k) && (vt_metric_at(k)->flags & flags))
+            return vt_metric_at(k);
+    return NULL;
+}
+
+vt_status vt_request_check_metrics(const vt_request *rq, vt_error *err)
+{
+    const vt_metric *metric = vt_request_metric_with(rq, VT_METRIC_FORWARDS | VT_METRIC_RERUNS);
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    if (!metric || info->classes > 0)
+        return VT_OK;
+    char wanted[80];
+    snprintf(wanted, sizeof wanted, "%s measures the score of a class", metric->name);
+    return vt_refuse_no_class(info, "metrics", wanted, err);
+}
+
+double vt_request_metrics_cost(const vt_request *rq, size_t m)
+{
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    const vt_asked_method *asked = &rq->methods[m];
+    double cost = 0.0;
+    for (size_t k = 0; k < vt_metric_count(); k++) {
+        const vt_metric *metric = vt_metric_at(k);
+        if (!vt_request_measures(rq, k))
+            continue;
+        const double once = metric->flags & VT_METRIC_RERUNS ? asked->explainer->cost(info, asked->params) : 1.0;
+        cost += once * metric->cost(info, rq->metric_params[k]);
+    }
+    return cost;
+}
+
+/* ---- memory ---- */
+
+static size_t names_of(const char *const *names)
+{
+    size_t n = 0;
+    while (names && names[n])
+        n++;
+    return n;
+}
+
+/* Bytes of a metric's curves for one map. */
+static size_t curve_bytes(const vt_metric *metric, const vt_model_info *info, const void *params)
+{
+    const size_t curves = names_of(metric->curves);
+    const size_t points = curves ? metric->curve_points(info, params) : 0;
+    return curves * (sizeof(vt_curve) + 2 * points * sizeof(double) + 512); /* alignment and red zones */
+}
+
+size_t vt_request_metric_bytes(const vt_request *rq)
+{
+    const vt_model_info *info = vt_model_get_info(rq->model);
+    size_t most = 0, curves = 0;
+    bool probe = false, rerun = false;
+    for (size_t k = 0; k < vt_metric_count(); k++) {
+        const vt_metric *metric = vt_metric_at(k);
+        if (!vt_request_measures(rq, k))
+            continue;
+        const size_t bytes = metric->bytes ? metric->bytes(info, rq->metric_params[k]) : 0;
+        most = bytes > most ? bytes : most;
+        curves += curve_bytes(metric, info, rq->metric_params[k]);
+        probe = probe || metric->flags & VT_METRIC_FORWARDS;
+        rerun = rerun || metric->flags & VT_METRIC_RERUNS;
+    }
+    return (probe ? vt_model_probe_bytes(info) : 0) + (rerun ? vt_method_rerun_bytes(info, rq->maps) : 0) + most +
+           rq->maps * curves + vt_floors_bytes(rq);
+}
+
+size_t vt_any_metric_bytes(const vt_model_info *info, double cost_max, size_t maps_max)
+{
+    size_t most = 0;
+    for (size_t k = 0; k < vt_metric_count(); k++) {
+        const vt_metric *metric = vt_metric_at(k);
+        void *params = metric->bytes ? calloc(1, metric->params_size + 1) : NULL;
+        if (!params)
+            continue; /* as for methods: the arena itself refuses what does not fit */
+        vt_params_default(metric->params, metric->params_count, info, params);
+        const size_t bytes = metric->bytes(info, params);
+        most = bytes > most ? bytes : most;
+        free(params);
+    }
+    /* every point of a curve is a forward: x and y in the answer, and what a metric keeps of it while it measures */
+    const double points = fmin(cost_max, 1e9);
+    return vt_model_probe_bytes(info) + vt_method_rerun_bytes(info, maps_max) + most +
+           (size_t)points * 8 * sizeof(double) + VT_METRICS_MAX * 1024 * (size_t)VT_METHODS_MAX;
+}
+
+static vt_status open_curves(vt_metric_value *value, const vt_model_info *info, vt_arena *arena, vt_error *err)
+{
+    const vt_metric *metric = value->metric;
+    const size_t count = names_of(metric->curves);
+    const size_t points = count ? metric->curve_points(info, value->params) : 0;
+    vt_curve *curves = vt_arena_calloc(arena, count, sizeof *curves);
+    if (!curves)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the curves of %s", metric->name);
+    for (size_t c = 0; c < count; c++) {
+        curves[c].name = metric->curves[c];
+        curves[c].count = points;
+        curves[c].x = vt_arena_alloc(arena, points, sizeof *curves[c].x);
+        curves[c].y = vt_arena_alloc(arena, points, sizeof *curves[c].y);
+        if (!curves[c].x || !curves[c].y)
+            return vt_error_set(err, VT_E_NOMEM, "", "no memory for the curves of %s", metric->name);
+        for (size_t k = 0; k < points; k++)
+            curves[c].x[k] = curves[c].y[k] = (double)NAN;
+    }
+    value->curves = curves;
+    value->curves_count = count;
+    return VT_OK;
+}
+
+vt_status vt_request_metric_values(vt_metric_value **out, size_t *count, const vt_request *rq, bool curves,
+                                   vt_arena *arena, vt_error *err)
+{
+    vt_metric_value *values = vt_arena_alloc(arena, vt_metric_count(), sizeof *values);
+    size_t n = 0;
+    if (!values)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics");
+    for (size_t k = 0; k < vt_metric_count(); k++) {
+        const vt_metric *metric = vt_metric_at(k);
+        if (!vt_request_measures(rq, k))
+            continue;
+        values[n] = (vt_metric_value){.metric = metric, .params = rq->metric_params[k], .value = (double)NAN};
+        if (curves && metric->curves) {
+            const vt_status st = open_curves(&values[n], vt_model_get_info(rq->model), arena, err);
+            if (st != VT_OK)
+                return st;
+        }
+        n++;
+    }
+    *out = values;
+    *count = n;
+    return VT_OK;
 }

@@ -2,6 +2,9 @@
  * artefact of the network rather than the picture. */
 #include "engine/run/stages.h"
 
+#include "engine/evaluate/curve.h"
+#include "engine/run/measuring.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -18,6 +21,14 @@ static vt_status find_range(vt_map *map, vt_error *err)
     }
     map->empty = map->min == 0.0 && map->max == 0.0;
     return VT_OK;
+}
+
+vt_status vt_find_ranges(vt_output *out, vt_error *err)
+{
+    vt_status st = VT_OK;
+    for (size_t m = 0; m < out->count && st == VT_OK; m++)
+        st = find_range(&out->maps[m], err);
+    return st;
 }
 
 /* The mass that metrics see, on the patch grid: pixel maps are summed per patch, other grids are taken as they are.
@@ -49,25 +60,22 @@ static size_t mass_room(const vt_map *map, const vt_model_info *info)
     return map->unit == VT_UNIT_PIXEL || cells > n ? cells : n;
 }
 
-/* All metrics of one map that are asked for, in the order of the registry: values (vt_metric_count) to *count of them. */
-static vt_status measure_map(vt_metric_value *values, size_t *count, const vt_request *rq, const vt_metric_ctx *ctx,
-                             vt_error *err)
+/* Fills the values (count) of one map. ctx holds what any of them may see. */
+static vt_status measure_values(vt_metric_value *values, size_t count, const vt_metric_ctx *ctx, vt_error *err)
 {
-    vt_metric_ctx seen = *ctx; /* what a metric sees that reads no mask */
-    seen.field = NULL;
-    *count = 0;
-    for (size_t k = 0; k < vt_metric_count(); k++) {
-        const vt_metric *metric = vt_metric_at(k);
+    for (size_t k = 0; k < count; k++) {
+        const vt_metric *metric = values[k].metric;
         const bool reads_mask = (metric->flags & VT_METRIC_NEEDS_MASK) != 0;
-        vt_metric_value *value = &values[*count];
-        if (!vt_request_measures(rq, k))
-            continue;
-        *value = (vt_metric_value){.metric = metric, .params = rq->metric_params[k], .value = (double)NAN};
-        ++*count;
-        if (reads_mask && !ctx->field)
+        const bool asks = (metric->flags & VT_METRIC_FORWARDS) != 0, reruns = (metric->flags & VT_METRIC_RERUNS) != 0;
+        vt_metric_ctx seen = *ctx;
+        seen.field = reads_mask ? ctx->field : NULL;
+        seen.probe = asks ? ctx->probe : NULL;
+        seen.rerun = reruns ? ctx->rerun : NULL;
+        if ((reads_mask && !seen.field) || (asks && !seen.probe) || (reruns && !seen.rerun) ||
+            ((asks || reruns) && ctx->map->empty))
             continue;
         const vt_mark mark = vt_arena_mark(ctx->arena);
-        const vt_status st = metric->measure(reads_mask ? ctx : &seen, value->params, value, err);
+        const vt_status st = metric->measure(&seen, values[k].params, &values[k], err);
         vt_arena_rewind(ctx->arena, mark);
         if (st != VT_OK)
             return st;
@@ -88,49 +96,120 @@ static vt_status bound_masks(const vt_output *out, const vt_request *rq, const v
     return VT_E_TOO_COSTLY;
 }
 
+static size_t method_of(const vt_request *rq, const vt_map *map)
+{
+    size_t m = 0;
+    while (m + 1 < rq->methods_count && rq->methods[m].explainer != map->method)
+        m++;
+    return m;
+}
+
+vt_status vt_measure_map(vt_measuring *s, const vt_map *map, int target, vt_metric_value *values, size_t count,
+                         uint64_t steps, vt_error *err)
+{
+    const vt_mark mark = vt_arena_mark(s->arena);
+    double *mass = vt_arena_alloc(s->arena, mass_room(map, s->info), sizeof *mass);
+    vt_curve_store curves = {.count = 0};
+    vt_field field = {.max = 0.0f};
+
+    if (!mass)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics of a map");
+    vt_status st = vt_control_check(s->control, err);
+    if (st == VT_OK && s->inside)
+        st = vt_field_open(&field, map, s->scene, s->inside, s->arena, s->control, err);
+    if (st != VT_OK)
+        return st;
+    if (s->probe) {
+        s->probe->target = target;
+        s->probe->versus = s->scene->versus;
+        s->probe->batch.done = s->done;
+        s->probe->batch.total = s->total;
+    }
+    if (s->rerun)
+        s->rerun->map = map;
+    const vt_metric_ctx ctx = {.info = s->info,
+                               .map = map,
+                               .mass = mass,
+                               .cells = mass_of(mass, map, s->info),
+                               .field = field.max > 0.0f ? &field : NULL,
+                               .probe = s->probe ? &s->probe->probe : NULL,
+                               .rerun = s->rerun && map->method ? &s->rerun->rerun : NULL,
+                               .curves = &curves,
+                               .seed = s->rq->options.seed,
+                               .arena = s->arena,
+                               .control = s->control};
+    st = measure_values(values, count, &ctx, err);
+    vt_arena_rewind(s->arena, mark);
+    s->done += steps;
+    vt_control_progress(s->control, "metrics", s->done, s->total);
+    return st;
+}
+
+/* What progress counts: forwards of the metrics, and one for each map beside them. */
+static uint64_t steps_of(const vt_request *rq, const vt_map *map)
+{
+    return (uint64_t)(vt_request_metrics_cost(rq, method_of(rq, map)) + 1.0);
+}
+
+static vt_status measure_all(vt_measuring *s, vt_output *out, vt_metric_value **values, vt_error *err)
+{
+    const int first = s->scene->targets_count ? s->scene->targets[0] : -1;
+    vt_status st = VT_OK;
+    s->total = (uint64_t)vt_floors_cost(s->rq) + vt_floors_count(s->rq);
+    for (size_t m = 0; m < out->count; m++)
+        s->total += steps_of(s->rq, &out->maps[m]);
+    for (size_t m = 0; m < out->count && st == VT_OK; m++) {
+        const vt_map *map = &out->maps[m];
+        st = vt_measure_map(s, map, map->has_target ? map->target.index : first, values[m], map->metrics_count,
+                            steps_of(s->rq, map), err);
+    }
+    return st;
+}
+
+static bool draws_weights(const vt_request *rq)
+{
+    for (size_t k = 0; k < vt_metric_count(); k++)
+        if (vt_metric_at(k) == &vt_metric_randomisation)
+            return vt_request_measures(rq, k);
+    return false;
+}
+
 vt_status vt_measure_maps(vt_output *out, const vt_request *rq, const vt_scene *scene, vt_arena *arena,
                           vt_control *control, vt_error *err)
 {
-    const vt_model_info *info = vt_model_get_info(rq->model);
-    size_t inside = 0;
+    vt_measuring s = {
+        .rq = rq, .scene = scene, .info = vt_model_get_info(rq->model), .arena = arena, .control = control};
+    vt_metric_value **values = vt_arena_alloc(arena, out->count, sizeof(vt_metric_value *)); /* (maps) */
     vt_status st = VT_OK;
 
+    if (!values)
+        return vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics of %zu maps", out->count);
     if (scene->mask) {
         if ((st = bound_masks(out, rq, scene->mask, err)) != VT_OK)
             return st;
-        inside = vt_field_inside(scene->mask, scene->transform);
-        if (inside == 0)
+        s.inside = vt_field_inside(scene->mask, scene->transform);
+        if (s.inside == 0)
             st = vt_output_warn(out, err, "mask_empty",
                                 "the mask marks no pixel that the model saw, so metrics that read it are null");
     }
-    for (size_t m = 0; m < out->count && st == VT_OK; m++) {
-        vt_map *map = &out->maps[m];
-        vt_metric_value *values = vt_arena_alloc(arena, vt_metric_count(), sizeof *values);
-        const vt_mark mark = vt_arena_mark(arena);
-        double *mass = vt_arena_alloc(arena, mass_room(map, info), sizeof *mass);
-        vt_field field = {.max = 0.0f};
-
-        if (!values || !mass)
-            return vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics of %zu maps", out->count);
-        st = vt_control_check(control, err);
-        if (st == VT_OK)
-            st = find_range(map, err);
-        if (st == VT_OK && inside)
-            st = vt_field_open(&field, map, scene, inside, arena, control, err);
-        if (st != VT_OK)
-            return st;
-        const vt_metric_ctx ctx = {.info = info,
-                                   .map = map,
-                                   .mass = mass,
-                                   .cells = mass_of(mass, map, info),
-                                   .field = field.max > 0.0f ? &field : NULL,
-                                   .arena = arena,
-                                   .control = control};
-        st = measure_map(values, &map->metrics_count, rq, &ctx, err);
-        map->metrics = values;
-        vt_arena_rewind(arena, mark);
-        vt_control_progress(control, "metrics", m + 1, out->count);
+    for (size_t m = 0; m < out->count && st == VT_OK; m++) { /* these stay */
+        st = vt_request_metric_values(&values[m], &out->maps[m].metrics_count, rq, true, arena, err);
+        out->maps[m].metrics = values[m];
     }
+    if (st == VT_OK && scene->input && vt_request_metric_with(rq, VT_METRIC_FORWARDS)) {
+        s.probe = vt_arena_alloc(arena, 1, sizeof *s.probe);
+        st = s.probe ? vt_model_probe_open(s.probe, scene->model, scene->input, arena, control, err)
+                     : vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics");
+    }
+    if (st == VT_OK && scene->input && vt_request_metric_with(rq, VT_METRIC_RERUNS)) {
+        s.rerun = vt_arena_alloc(arena, 1, sizeof *s.rerun);
+        st = s.rerun ? vt_method_rerun_open(s.rerun, rq, scene, draws_weights(rq), arena, control, err)
+                     : vt_error_set(err, VT_E_NOMEM, "", "no memory for the metrics");
+    }
+    if (st == VT_OK)
+        st = measure_all(&s, out, values, err);
+    if (st == VT_OK && vt_request_ranks(rq))
+        st = vt_rank_methods(out, &s, err);
     return st;
 }
 

@@ -43,7 +43,7 @@ vt_status vt_request_check_memory(const vt_request *rq, vt_error *err)
     if (!rq->resized || vt_model_flops(info) <= rq->own_flops)
         return VT_OK;
     const size_t bytes = vt_request_work_bytes(info, rq->needs, rq->maps, rq->scratch, *rq->options.texts) +
-                         rq->maps * vt_render_bytes(0, 2, cells_of(info));
+                         vt_request_metric_bytes(rq) + rq->maps * vt_render_bytes(0, 2, cells_of(info));
     if (bytes <= rq->limits.image_size_bytes_max)
         return VT_OK;
     vt_error_set(err, VT_E_TOO_COSTLY, "image_size", "this request takes %.0f MB of memory with image_size %zux%zu",
@@ -71,7 +71,7 @@ size_t vt_request_bytes(const vt_request *rq, uint64_t pixels)
         rq->maps * vt_render_bytes(0, 2, cells_of(info));
     const size_t measuring = rq->flags & VT_REQUEST_MASK ? measuring_bytes(rq, info, pixels) : 0;
     return vt_request_work_bytes(info, rq->needs, rq->maps, rq->scratch, *rq->options.texts) +
-           vt_image_scratch(pixels) + (drawing > measuring ? drawing : measuring);
+           vt_request_metric_bytes(rq) + vt_image_scratch(pixels) + (drawing > measuring ? drawing : measuring);
 }
 
 size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
@@ -97,7 +97,8 @@ size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
     if (most.bf16 && vt_request_bf16_bytes(info) > scratch)
         scratch = vt_request_bf16_bytes(info);
     /* pictures x pixels is limited; what a picture takes whatever its size is counted for each map */
-    const size_t own = vt_request_work_bytes(info, needs, limits->maps_max, scratch, most.has_texts);
+    const size_t own = vt_request_work_bytes(info, needs, limits->maps_max, scratch, most.has_texts) +
+                       vt_any_metric_bytes(info, limits->cost_max, limits->maps_max);
     const size_t drawing =
         vt_render_bytes(limits->picture_pixels_max, 2, 0) + limits->maps_max * vt_render_bytes(0, 2, cells_of(info));
     const size_t measuring = measuring_bytes(NULL, info, limits->pixels_max);

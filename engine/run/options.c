@@ -126,6 +126,13 @@ static const vt_param rows[] = {
      .flags = VT_PARAM_NONE_OK | VT_PARAM_OPEN,
      AT(metrics),
      .choices = vt_metric_names},
+    {.name = "random_maps",
+     .help = "where several methods are ranked by metrics: of how many random maps the floor `random` is the mean; 0 = "
+             "without it",
+     .type = VT_INT,
+     AT(random_maps),
+     .max = 1000,
+     .def = 5},
     {.name = "seed", .help = "decides every random choice; echoed in the answer", .type = VT_SEED, AT(seed)},
     {.name = "precision",
      .help = "arithmetic of many-pass methods: bf16 rounds what is multiplied to 8 bits of mantissa and adds in fp32",

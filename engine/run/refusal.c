@@ -292,6 +292,8 @@ vt_status vt_refuse_cost(const vt_request *rq, const char *param, vt_error *err)
             dearest = x->name;
         }
     }
+    if (strcmp(param, "metrics") == 0)
+        dearest = "its metrics";
     const char *size = rq->resized ? " of the model's own input size" : "";
     const double limit = rq->limits.cost_max;
     if (strcmp(param, "texts") == 0)

@@ -3,7 +3,7 @@
  * The tables decide: a name belongs to the common options, or to at least one of the methods asked for, or it is
  * refused. A host that reads a form may ask for the part that is already known (VT_REQUEST_PARTIAL): then only what no
  * later pair could mend is refused. */
-#include "engine/run/request.h"
+#include "engine/run/measuring.h"
 
 #include "engine/model/asked_texts.h"
 #include "engine/model/view.h"
@@ -287,6 +287,9 @@ static vt_status settle(vt_request *rq, vt_error *err)
     double backward = 0.0, forwards = 0.0;
     size_t lowest = info->layers;
 
+    const vt_status metrics = vt_request_check_metrics(rq, err);
+    if (metrics != VT_OK)
+        return metrics;
     rq->cost = 1.0;
     for (size_t m = 0; m < rq->methods_count; m++) {
         vt_asked_method *asked = &rq->methods[m];
@@ -319,6 +322,7 @@ static vt_status settle(vt_request *rq, vt_error *err)
             backward = fmax(backward, beyond);
         else
             forwards += beyond;
+        rq->metrics_cost += (double)(runs * maps) * vt_request_metrics_cost(rq, m);
     }
     rq->lowest = lowest < info->layers ? lowest : 0;
     if (rq->options.precision == VT_PRECISION_BF16) { /* one more, to say what it makes of the picture */
@@ -326,7 +330,8 @@ static vt_status settle(vt_request *rq, vt_error *err)
         rq->scratch = trace > rq->scratch ? trace : rq->scratch;
         forwards += 1.0;
     }
-    const double own_cost = rq->cost + backward + forwards;
+    rq->metrics_cost += vt_floors_cost(rq);
+    const double methods_cost = rq->cost + backward + forwards, own_cost = methods_cost + rq->metrics_cost;
     const double picture_cost = own_cost * (rq->resized ? vt_model_flops(info) / rq->own_flops : 1.0);
     rq->texts_cost = rq->view ? vt_model_texts_flops(rq->view) / rq->own_flops : 0.0;
     rq->cost = picture_cost + rq->texts_cost;
@@ -336,6 +341,7 @@ static vt_status settle(vt_request *rq, vt_error *err)
         return vt_refuse_cost(rq,
                               picture_cost <= rq->limits.cost_max ? "texts"
                               : own_cost <= rq->limits.cost_max   ? "image_size"
+                              : rq->metrics_cost > methods_cost   ? "metrics"
                                                                   : "method",
                               err);
     return vt_request_check_memory(rq, err);
@@ -491,7 +497,7 @@ bool vt_request_needs_image(const vt_request *rq)
     for (size_t m = 0; m < rq->methods_count; m++)
         if (!(rq->methods[m].explainer->yields & VT_YIELDS_NO_IMAGE))
             return true;
-    return rq->methods_count == 0;
+    return rq->methods_count == 0 || vt_request_metric_with(rq, VT_METRIC_FORWARDS | VT_METRIC_RERUNS);
 }
 
 size_t vt_request_methods(const vt_request *rq, const vt_explainer **methods, size_t max)

@@ -19,7 +19,7 @@ typedef struct vt_options {
     char method[VT_TEXT_MAX], target[VT_TEXT_MAX], versus[VT_TEXT_MAX], background[VT_TEXT_MAX];
     char image_size[VT_TEXT_MAX]; /* "HxW" once the model to run is known */
     char texts[VT_TEXT_MAX];      /* without blanks around each */
-    int top;
+    int top, random_maps;
     int sign, scale, colormap, size, interpolation, fit, exif, precision; /* precision: VT_PRECISION_* */
     double scale_min, scale_max, alpha;
     unsigned output, metrics;
@@ -57,6 +57,7 @@ struct vt_request {
     uint32_t needs;
     size_t lowest;           /* block that the backward ends with; 0 without one */
     double cost, texts_cost; /* in forwards; the second is the part of the texts in the first */
+    double metrics_cost;     /* the part of the metrics, at the size of the input */
     double own_flops;        /* of the model without the view, where there is one */
     size_t maps, maps_least;
     size_t scratch; /* the largest of any method */
@@ -101,6 +102,20 @@ void vt_request_metrics_format(const vt_request *request, FILE *out); /* canonic
 VT_MUST_USE vt_status vt_request_check_mask(const vt_request *request, vt_error *err);
 /* The most that one of its metrics takes while it measures; request NULL: any metric. */
 size_t vt_request_metric_scratch(const vt_request *request, uint64_t pixels);
+/* Does anything that is asked for have one of these flags? The first such metric, or NULL. */
+const vt_metric *vt_request_metric_with(const vt_request *request, uint32_t flags);
+/* Forwards that the metrics of one map of method m take. */
+double vt_request_metrics_cost(const vt_request *request, size_t m);
+/* Is there a class and a picture for those metrics that ask the model? */
+VT_MUST_USE vt_status vt_request_check_metrics(const vt_request *request, vt_error *err);
+/* Arena bytes of the metrics beside vt_request_metric_scratch: what they take while they measure, and curves of `maps` maps. */
+size_t vt_request_metric_bytes(const vt_request *request);
+/* The same for any metric, with parameters as they are by default and no more forwards than cost_max. */
+size_t vt_any_metric_bytes(const vt_model_info *info, double cost_max, size_t maps_max);
+/* Values of all metrics asked for, undefined yet, in the order of the registry; with memory for their curves. From the
+ * arena; *count of them. VT_E_NOMEM. */
+VT_MUST_USE vt_status vt_request_metric_values(vt_metric_value **out, size_t *count, const vt_request *request,
+                                               bool curves, vt_arena *arena, vt_error *err);
 
 /* Arena bytes of everything but the picture itself. texts: some are classes, and have to be brought to vectors. */
 size_t vt_request_work_bytes(const vt_model_info *info, uint32_t needs, size_t maps, size_t scratch, bool texts);

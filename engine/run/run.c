@@ -278,11 +278,19 @@ static vt_status run_stages(run_state *s, int64_t *clock, vt_error *err)
     const bool has_image = s->result->has_image;
     const vt_scene scene = {.image = has_image ? &s->image : NULL,
                             .transform = has_image ? &s->result->transform : NULL,
-                            .mask = s->mask.labels ? &s->mask : NULL};
+                            .mask = s->mask.labels ? &s->mask : NULL,
+                            .model = s->model,
+                            .input = s->input,
+                            .trace = &s->trace,
+                            .targets = s->targets,
+                            .targets_count = s->targets_count,
+                            .versus = rq->versus};
+    if (st == VT_OK)
+        st = vt_find_ranges(&s->output, err);
+    if (st == VT_OK && s->input) /* before measuring, which may run other pictures through the trace */
+        st = vt_warn_artefacts(&s->output, &s->trace, err);
     if (st == VT_OK)
         st = vt_measure_maps(&s->output, rq, &scene, s->arena, s->control, err);
-    if (st == VT_OK && s->input)
-        st = vt_warn_artefacts(&s->output, &s->trace, err);
     lap(&timing->metrics, clock);
     if (st == VT_OK)
         st = vt_draw_maps(&s->output, rq, s->result->has_image ? &s->image : NULL, s->rgb8, &s->result->transform,
@@ -330,6 +338,8 @@ static vt_status run(const vt_request *rq, const vt_files *files, const float *i
         return st;
     s->result->maps = s->output.maps;
     s->result->maps_count = s->output.count;
+    s->result->standings = s->output.standings;
+    s->result->standings_count = s->output.standings_count;
     s->result->warnings = s->output.warnings;
     s->result->warnings_count = s->output.warnings_count;
     s->result->seed = rq->options.seed;

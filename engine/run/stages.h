@@ -19,15 +19,23 @@ VT_MUST_USE vt_status vt_rank_classes(vt_ranking *out, const vt_model_info *info
                                       vt_error *err);
 vt_prediction vt_prediction_of(const vt_model *model, const vt_ranking *ranking, int index);
 
-/* What lies beside the maps; all NULL without a picture, mask NULL without one. */
+/* What lies beside the maps; image and transform NULL without a picture, mask NULL without one. */
 typedef struct vt_scene {
     const vt_image *image;
     const vt_transform *transform;
-    const vt_mask *mask; /* of the picture's size */
+    const vt_mask *mask;   /* of the picture's size */
+    const vt_model *model; /* that was run */
+    const float *input;    /* (3, image_h, image_w) what it was run on; NULL without a picture */
+    vt_trace *trace;       /* of that run: measuring may run other pictures through it */
+    const int *targets;    /* (targets_count) classes; maps of no class are measured with the first */
+    size_t targets_count;
+    int versus; /* -1 = none */
 } vt_scene;
 
-/* min, max, empty and the metrics asked for, of every map. A value that is not finite is a fault of the method. Warns when a
- * mask marks nothing that the model saw. */
+/* min, max and empty of every map. A value that is not finite is a fault of the method. */
+VT_MUST_USE vt_status vt_find_ranges(vt_output *out, vt_error *err);
+
+/* The metrics asked for, of every map. Warns when a mask marks nothing that the model saw. */
 VT_MUST_USE vt_status vt_measure_maps(vt_output *out, const vt_request *request, const vt_scene *scene, vt_arena *arena,
                                       vt_control *control, vt_error *err);
 

@@ -18,7 +18,9 @@ extern "C" {
 enum {
     VT_METRIC_FREE = 1u << 0, /* needs the map only; always computed unless metrics=none */
     VT_METRIC_HIGHER_BETTER = 1u << 1,
-    VT_METRIC_NEEDS_MASK = 1u << 2 /* compares the map with a mask that is sent beside the picture */
+    VT_METRIC_NEEDS_MASK = 1u << 2, /* compares the map with a mask that is sent beside the picture */
+    VT_METRIC_FORWARDS = 1u << 3,   /* asks the model about changed pictures: needs a picture and a class */
+    VT_METRIC_RERUNS = 1u << 4      /* runs the map's own method again: maps of no method have no such value */
 };
 
 typedef struct vt_metric_ctx vt_metric_ctx; /* what a running metric sees: engine/evaluate/metric.h */
@@ -28,10 +30,19 @@ typedef struct vt_metric {
     uint32_t flags;
     const vt_param *params;
     size_t params_count, params_size;
-    double (*cost)(const vt_model_info *info, const void *params); /* in forwards */
+    /* In forwards, for one map; of VT_METRIC_RERUNS in runs of the map's method, each of which costs what the method costs
+     * alone. */
+    double (*cost)(const vt_model_info *info, const void *params);
     size_t (*scratch)(uint64_t pixels); /* arena bytes while it measures, upright original of `pixels`; NULL = none */
+    /* arena bytes of what depends on the model's input instead; NULL = none */
+    size_t (*bytes)(const vt_model_info *info, const void *params);
 
-    /* Fills value->value, which comes as NAN: what the formula leaves undefined stays so and becomes null. */
+    /* Names of its curves, NULL at the end or NULL = none, and how many points each has. */
+    const char *const *curves;
+    size_t (*curve_points)(const vt_model_info *info, const void *params);
+
+    /* Fills value->value, which comes as NAN: what the formula leaves undefined stays so and becomes null. Curves come with
+     * memory for their points, all NAN, and stay away where value->curves is NULL. */
     vt_status (*measure)(const vt_metric_ctx *ctx, const void *params, vt_metric_value *value, vt_error *err);
 } vt_metric;
 

@@ -30,10 +30,19 @@ typedef struct vt_prediction {
 
 typedef enum vt_unit { VT_UNIT_PATCH, VT_UNIT_REGION, VT_UNIT_PIXEL } vt_unit;
 
+/* How a score falls or rises while a picture is changed. NAN: undefined there, null in JSON. */
+typedef struct vt_curve {
+    const char *name; /* static text */
+    size_t count;
+    double *x, *y; /* (count) each */
+} vt_curve;
+
 typedef struct vt_metric_value {
     const struct vt_metric *metric;
     const void *params; /* the metric's params struct, or NULL; lives as long as the request */
     double value;       /* NAN: undefined for this map, null in JSON */
+    const vt_curve *curves;
+    size_t curves_count;
 } vt_metric_value;
 
 typedef struct vt_map {
@@ -69,6 +78,21 @@ typedef struct vt_map {
     size_t notes_count;
 } vt_map;
 
+/* Where a method, or a map that every method should beat, stands by one metric. */
+typedef struct vt_place_taken {
+    const char *method;      /* its name, or "random", "edge" */
+    double value, std_error; /* of a method the mean over its maps; NAN: undefined. std_error: of the random maps */
+    size_t draws;            /* random maps with a value */
+    size_t rank;             /* 1 = best, equals share one; 0 = no value, no rank */
+    bool is_floor;
+} vt_place_taken;
+
+typedef struct vt_standing {
+    const struct vt_metric *metric;
+    const vt_place_taken *places; /* (count) best first, those without a rank last */
+    size_t count;
+} vt_standing;
+
 typedef struct vt_warning {
     const char *code, *detail;
 } vt_warning;
@@ -88,6 +112,8 @@ typedef struct vt_result {
     bool multi_label;
     vt_map *maps; /* by method and target as asked, then layer, head, part, channel */
     size_t maps_count;
+    const vt_standing *standings; /* methods compared, by each metric asked for by name; NULL = not compared */
+    size_t standings_count;
     const vt_warning *warnings;
     size_t warnings_count;
     uint64_t seed;

@@ -29,6 +29,7 @@ typedef enum own_id {
     OWN_UPDATE,
     OWN_CHECK,
     OWN_MASK,
+    OWN_METHODS,
     OWN_HELP
 } own_id;
 
@@ -44,6 +45,11 @@ static const struct {
      "folder for STEM.METHOD[.cINDEX][.lLAYER][.hHEAD].overlay.png, .heatmap.png and STEM.json; made when absent; "
      "files "
      "of these names that an earlier run left there are overwritten"},
+    {OWN_OUT, "out", 'o', "DIR", VTS_TAKES_TABLES,
+     "folder for evaluation.csv, .json and .md; made when absent; where an interrupted run of the same pictures and "
+     "options left one, it goes on"},
+    {OWN_METHODS, "methods", 0, "NAMES", VTS_TAKES_TABLES,
+     "the same as --method: comma separated, any number (default: every method that the model serves)"},
     {OWN_JOBS, "jobs", 'j', "N", VTS_TAKES_JOBS, "files in work at once (default 1)"},
     {OWN_MODEL, "model", 'm', "[NAME=]DIR", VTS_TAKES_MODEL,
      "folder with model.safetensors, or the weights file (default: the embedded model); with ?image_size=N or "
@@ -53,7 +59,7 @@ static const struct {
     {OWN_JSON, "json", 0, NULL, VTS_TAKES_JSON, "print the answer of each file, one per line, as the service gives it"},
     {OWN_TEXT, "text", 0, NULL, VTS_TAKES_FORMAT, "print lines for people (the default on a terminal)"},
     {OWN_QUIET, "quiet", 'q', NULL, VTS_TAKES_JOBS, "no progress bar"},
-    {OWN_MASK, "mask", 0, "FILE", VTS_TAKES_EXPLAIN,
+    {OWN_MASK, "mask", 0, "FILE", VTS_TAKES_MASK,
      "PNG that marks the object in the one FILE, for the metrics that compare a map with it; not 0 is inside"},
     {OWN_Q, "q", 0, "TEXT", VTS_TAKES_FIND, "only labels that contain TEXT: case ignored, _ equals space"},
     {OWN_LIMIT, "limit", 0, "N", VTS_TAKES_FIND, "at most N labels"},
@@ -171,6 +177,9 @@ static int set_own(vts_cli *cli, size_t k, const char *value)
     switch (id) {
     case OWN_OUT:
         cli->out = value;
+        break;
+    case OWN_METHODS:
+        cli->pairs[cli->pairs_count++] = (vt_pair){.name = "method", .value = value};
         break;
     case OWN_JOBS:
         code = whole_number(cli, "jobs", value, VTS_JOBS_MAX, &number);

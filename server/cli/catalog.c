@@ -65,7 +65,8 @@ int vts_cmd_metrics(vts_cli *cli)
             printf("%s (%s is better%s): %s\n", m->name, m->flags & VT_METRIC_HIGHER_BETTER ? "higher" : "lower",
                    m->flags & VT_METRIC_FREE         ? ", free"
                    : m->flags & VT_METRIC_NEEDS_MASK ? ", needs a mask"
-                                                     : "",
+                   : m->flags & VT_METRIC_RERUNS     ? ", runs the method again"
+                                                     : ", asks the model",
                    m->summary);
             print_rows(m->params, m->params_count);
         }

@@ -31,6 +31,8 @@ enum {
     VTS_TAKES_JSON = 1u << 8,    /* --json alone */
     VTS_TAKES_MODELS = 1u << 10, /* several --model */
     VTS_IS_HIDDEN = 1u << 11,    /* for the build: help does not list it */
+    VTS_TAKES_MASK = 1u << 12,
+    VTS_TAKES_TABLES = 1u << 13, /* --out for what vitral evaluate writes, --methods */
     VTS_TAKES_SETTINGS = 1u << 9 /* the flags of the service: all words as they are */
 };
 
@@ -108,6 +110,7 @@ int vts_batch(const vts_cli *cli, const vt_model *model, const vt_request *reque
 /* ---- the commands ---- */
 int vts_cmd_explain(vts_cli *cli);
 int vts_cmd_predict(vts_cli *cli);
+int vts_cmd_evaluate(vts_cli *cli);
 int vts_cmd_methods(vts_cli *cli);
 int vts_cmd_metrics(vts_cli *cli);
 int vts_cmd_models(vts_cli *cli);

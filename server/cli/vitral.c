@@ -13,10 +13,13 @@
 
 static const vts_command commands[] = {
     {"explain", "FILE...", "explain pictures: overlays, heat maps and the whole answer",
-     VTS_TAKES_EXPLAIN | VTS_TAKES_MODEL | VTS_TAKES_JSON | VTS_TAKES_OUT | VTS_TAKES_JOBS, 0, SIZE_MAX,
-     vts_cmd_explain},
+     VTS_TAKES_EXPLAIN | VTS_TAKES_MASK | VTS_TAKES_MODEL | VTS_TAKES_JSON | VTS_TAKES_OUT | VTS_TAKES_JOBS, 0,
+     SIZE_MAX, vts_cmd_explain},
     {"predict", "FILE...", "predict only", VTS_TAKES_PREDICT | VTS_TAKES_MODEL | VTS_TAKES_FORMAT | VTS_TAKES_JOBS, 1,
      SIZE_MAX, vts_cmd_predict},
+    {"evaluate", "FOLDER...",
+     "measure methods by metrics on many pictures: a table with means, standard errors and ranks",
+     VTS_TAKES_EXPLAIN | VTS_TAKES_MODEL | VTS_TAKES_TABLES | VTS_TAKES_JOBS, 1, SIZE_MAX, vts_cmd_evaluate},
     {"methods", "", "the methods and their options", VTS_TAKES_MODEL | VTS_TAKES_FORMAT, 0, 0, vts_cmd_methods},
     {"metrics", "", "the metrics", VTS_TAKES_MODEL | VTS_TAKES_FORMAT, 0, 0, vts_cmd_metrics},
     {"models", "", "the models given, or the embedded one", VTS_TAKES_MODEL | VTS_TAKES_MODELS | VTS_TAKES_FORMAT, 0, 0,

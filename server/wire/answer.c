@@ -161,6 +161,24 @@ static void write_metric_params(vts_writer *w, const vt_map *map)
     }
 }
 
+static void write_reals(vts_writer *w, const char *key, const double *x, size_t count)
+{
+    vts_write_key(w, key);
+    vts_write_array_flat(w);
+    for (size_t k = 0; k < count; k++)
+        vts_write_real(w, x[k]);
+    vts_write_array_end(w);
+}
+
+static void write_curve(vts_writer *w, const vt_curve *curve)
+{
+    vts_write_key(w, curve->name);
+    vts_write_object(w);
+    write_reals(w, "x", curve->x, curve->count);
+    write_reals(w, "y", curve->y, curve->count);
+    vts_write_object_end(w);
+}
+
 static void write_map(vts_writer *w, const vt_map *map)
 {
     static const char *const units[] = {"patch", "region", "pixel"};
@@ -210,6 +228,9 @@ static void write_map(vts_writer *w, const vt_map *map)
     vts_write_object_end(w);
     vts_write_key(w, "curves");
     vts_write_object(w);
+    for (size_t k = 0; k < map->metrics_count; k++)
+        for (size_t c = 0; c < map->metrics[k].curves_count; c++)
+            write_curve(w, &map->metrics[k].curves[c]);
     vts_write_object_end(w);
     vts_write_key(w, "params");
     vts_write_object(w);
@@ -227,6 +248,39 @@ static void write_map(vts_writer *w, const vt_map *map)
     vts_write_object_end(w);
 }
 
+static void write_ranking(vts_writer *w, const vt_result *result)
+{
+    vts_write_key(w, "ranking");
+    if (!result->standings) {
+        vts_write_null(w);
+        return;
+    }
+    vts_write_object(w);
+    for (size_t k = 0; k < result->standings_count; k++) {
+        const vt_standing *standing = &result->standings[k];
+        vts_write_key(w, standing->metric->name);
+        vts_write_array(w);
+        for (size_t j = 0; j < standing->count; j++) {
+            const vt_place_taken *place = &standing->places[j];
+            vts_write_object(w);
+            vts_write_key_text(w, "method", place->method);
+            vts_write_key_real(w, "value", place->value);
+            vts_write_key(w, "rank");
+            if (place->rank)
+                vts_write_int(w, (long long)place->rank);
+            else
+                vts_write_null(w);
+            if (place->draws) {
+                vts_write_key_real(w, "stderr", place->std_error);
+                vts_write_key_int(w, "draws", (long long)place->draws);
+            }
+            vts_write_object_end(w);
+        }
+        vts_write_array_end(w);
+    }
+    vts_write_object_end(w);
+}
+
 static size_t expected_size(const vt_result *result)
 {
     size_t sum = BYTES_OF_ANSWER + result->predictions_count * 128;
@@ -235,6 +289,9 @@ static size_t expected_size(const vt_result *result)
         sum += BYTES_OF_MAP + vts_base64_size(m->overlay.size) + vts_base64_size(m->heatmap.size);
         if (m->show_values)
             sum += m->h * m->w * BYTES_OF_NUMBER;
+        for (size_t j = 0; j < m->metrics_count; j++)
+            for (size_t c = 0; c < m->metrics[j].curves_count; c++)
+                sum += 2 * m->metrics[j].curves[c].count * BYTES_OF_NUMBER;
     }
     return sum;
 }
@@ -250,8 +307,7 @@ char *vts_json_explain(const vt_result *result, const vts_envelope *envelope, bo
     for (size_t k = 0; k < result->maps_count; k++)
         write_map(&w, &result->maps[k]);
     vts_write_array_end(&w);
-    vts_write_key(&w, "ranking");
-    vts_write_null(&w);
+    write_ranking(&w, result);
     vts_write_key(&w, "seed");
     vts_write_uint(&w, result->seed);
     write_tail(&w, result, envelope);

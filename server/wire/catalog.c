@@ -134,6 +134,7 @@ char *vts_json_metrics_list(const vt_model_info *info, size_t *size)
         vts_write_key_text(&w, "source", m->source);
         vts_write_key_text(&w, "summary", m->summary);
         vts_write_key_real(&w, "cost", cost);
+        vts_write_key_bool(&w, "times_method", m->flags & VT_METRIC_RERUNS);
         vts_write_key_bool(&w, "free", m->flags & VT_METRIC_FREE);
         vts_write_key_bool(&w, "needs_mask", m->flags & VT_METRIC_NEEDS_MASK);
         vts_write_key_text(&w, "better", m->flags & VT_METRIC_HIGHER_BETTER ? "higher" : "lower");

@@ -56,7 +56,7 @@ static void expect(vt_http_reply reply, const char *what, int status, const char
 #define CLASSES_10 "0 ... 9, a label, top1, top2, top3, top4, top5"
 #define NAMES                                                                                                          \
     "method, class, versus, top, sign, scale, scale_min, scale_max, colormap, alpha, output, size, interpolation, "    \
-    "fit, image_size, texts, exif, background, metrics, seed, precision, model, image_id, deadline_ms, "
+    "fit, image_size, texts, exif, background, metrics, random_maps, seed, precision, model, image_id, deadline_ms, "
 
 static const struct {
     const char *target, *headers, *fields;

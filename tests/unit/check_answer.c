@@ -343,6 +343,44 @@ START_TEST(any_bytes_give_valid_text)
 }
 END_TEST
 
+START_TEST(curves_and_ranking)
+{
+    static double x[2][3] = {{0.0, 0.5, 1.0}, {1.0, 2.0, 3.0}}, y[2][3] = {{0.75, 0.25, 0.0}, {4.5, 0.0, -1.0}};
+    y[1][1] = (double)NAN;
+    const vt_curve curves[] = {{"near", 3, x[0], y[0]}, {"near_other", 3, x[1], y[1]}};
+    const vt_metric_value value = {.metric = &gini, .value = 0.5, .curves = curves, .curves_count = 2};
+    const vt_place_taken places[] = {
+        {.method = "made", .value = 0.5, .std_error = (double)NAN, .rank = 1},
+        {.method = "random", .value = 0.25, .std_error = 0.125, .draws = 7, .rank = 2, .is_floor = true},
+        {.method = "edge", .value = (double)NAN, .std_error = (double)NAN, .is_floor = true}};
+    const vt_standing standing = {.metric = &gini, .places = places, .count = 3};
+    map.metrics = &value;
+    map.metrics_count = 1;
+    result.standings = &standing;
+    result.standings_count = 1;
+    json_t *j = explained(false), *m = json_array_get(json_object_get(j, "maps"), 0);
+    json_t *near_curve = json_object_get(json_object_get(m, "curves"), "near_other"), *row;
+    has_keys(json_object_get(m, "curves"), "near near_other");
+    has_keys(near_curve, "x y");
+    ck_assert_uint_eq(json_array_size(json_object_get(near_curve, "y")), 3);
+    ck_assert(json_real_value(json_array_get(json_object_get(near_curve, "y"), 0)) == 4.5);
+    ck_assert(json_is_null(json_array_get(json_object_get(near_curve, "y"), 1)));
+    json_t *ranking = json_object_get(j, "ranking");
+    has_keys(ranking, "gini");
+    ck_assert_uint_eq(json_array_size(json_object_get(ranking, "gini")), 3);
+    row = json_array_get(json_object_get(ranking, "gini"), 0);
+    has_keys(row, "method value rank");
+    ck_assert_int_eq(json_integer_value(json_object_get(row, "rank")), 1);
+    row = json_array_get(json_object_get(ranking, "gini"), 1);
+    has_keys(row, "method value rank stderr draws");
+    ck_assert(json_real_value(json_object_get(row, "stderr")) == 0.125);
+    row = json_array_get(json_object_get(ranking, "gini"), 2);
+    has_keys(row, "method value rank");
+    ck_assert(json_is_null(json_object_get(row, "value")) && json_is_null(json_object_get(row, "rank")));
+    json_decref(j);
+}
+END_TEST
+
 START_TEST(headers_of_a_prediction)
 {
     static const vt_prediction odd = {7, "M\xc3\xbcnchen; a=b", (double)NAN, 1.0};
@@ -361,4 +399,4 @@ VT_SUITE("answer", tcase_add_checked_fixture(tc, setup, NULL); tcase_add_test(tc
          tcase_add_test(tc, what_is_not_there_is_null_or_absent); tcase_add_test(tc, no_picture_no_probability);
          tcase_add_test(tc, pictures_are_base64_and_pretty_says_the_same);
          tcase_add_test(tc, times_are_cut_to_microseconds); tcase_add_test(tc, any_bytes_give_valid_text);
-         tcase_add_test(tc, headers_of_a_prediction))
+         tcase_add_test(tc, curves_and_ranking); tcase_add_test(tc, headers_of_a_prediction))

@@ -125,7 +125,29 @@ END_TEST
 
 START_TEST(the_registry)
 {
-    static const char *const order[] = {"entropy", "gini", "mass_top10", "pointing", "mass_in_mask", "iou", "ap"};
+    static const char *const order[] = {"entropy",
+                                        "gini",
+                                        "mass_top10",
+                                        "pointing",
+                                        "mass_in_mask",
+                                        "iou",
+                                        "ap",
+                                        "deletion",
+                                        "insertion",
+                                        "aopc_morf",
+                                        "aopc_lerf",
+                                        "lodds",
+                                        "saco",
+                                        "road",
+                                        "infidelity",
+                                        "sensitivity_n",
+                                        "confidence_drop",
+                                        "confidence_increase",
+                                        "max_sensitivity",
+                                        "randomisation"};
+    enum { FREE = 3, LOCAL = 7 }; /* where the free ones end, and those that read a mask */
+    const vt_model_info info = {.layers = 12, .image_h = 64, .image_w = 80, .grid_h = 4, .grid_w = 5};
+    max_align_t params[512];
     ck_assert_uint_eq(vt_metric_count(), VT_COUNT(order));
     for (size_t k = 0; k < VT_COUNT(order); k++) {
         const vt_metric *metric = vt_metric_at(k);
@@ -133,9 +155,21 @@ START_TEST(the_registry)
         ck_assert_str_eq(vt_metric_names[k], order[k]);
         ck_assert(vt_metric_find(order[k]) == metric);
         ck_assert(metric->title && metric->summary && metric->source && metric->measure);
-        ck_assert(metric->cost(NULL, NULL) == 0.0);
-        ck_assert_int_eq((metric->flags & VT_METRIC_FREE) != 0, k < 3);
-        ck_assert_int_eq((metric->flags & VT_METRIC_NEEDS_MASK) != 0, k >= 3);
+        ck_assert_uint_le(metric->params_size, sizeof params);
+        vt_params_default(metric->params, metric->params_count, &info, params);
+        const bool asks = (metric->flags & (VT_METRIC_FORWARDS | VT_METRIC_RERUNS)) != 0;
+        ck_assert_int_eq(metric->cost(&info, params) > 0.0, asks);
+        ck_assert_int_eq(asks, k >= LOCAL);
+        ck_assert_int_eq(metric->bytes != NULL, asks);
+        ck_assert_int_eq((metric->flags & VT_METRIC_FREE) != 0, k < FREE);
+        ck_assert_int_eq((metric->flags & VT_METRIC_NEEDS_MASK) != 0, k >= FREE && k < LOCAL);
+        ck_assert_int_eq(metric->curves != NULL, metric->curve_points != NULL);
+        for (size_t j = 0; j < k; j++) /* one place in `curves` for each */
+            for (size_t c = 0; metric->curves && metric->curves[c]; c++)
+                for (size_t d = 0; vt_metric_at(j)->curves && vt_metric_at(j)->curves[d]; d++)
+                    ck_assert_str_ne(metric->curves[c], vt_metric_at(j)->curves[d]);
+        if (metric->curves)
+            ck_assert_uint_gt(metric->curve_points(&info, params), 0);
     }
     char name[VT_ERROR_PARAM], cut[6];
     const vt_metric *ap = vt_metric_find("iou");

@@ -68,6 +68,8 @@ struct vt_output {
     size_t warnings_count, warnings_capacity;
     const vt_explainer *method;
     const void *params;
+    const vt_standing *standings; /* how methods compare; filled by run/ */
+    size_t standings_count;
 };
 VT_MUST_USE vt_status vt_output_init(vt_output *out, vt_arena *arena, size_t maps_max, vt_error *err);
 
