@@ -23,11 +23,10 @@ vt_status vt_batch_open(vt_batch *batch, const vt_batch_setup *setup, vt_error *
 {
     const vt_model_info *info = vt_model_get_info(setup->model);
     const vt_backend backend = vt_trace_backend(setup->model, setup->precision);
-    const size_t n = setup->images ? setup->images : vt_backend_batch(backend),
-                 size = 3 * info->image_h * info->image_w;
+    const size_t n = setup->images ? setup->images : VT_BATCH, size = 3 * info->image_h * info->image_w;
     vt_arena *arena = setup->arena;
-    *batch = (vt_batch){.setup = *setup, .info = info, .size = size};
-    batch->setup.images = n;
+    *batch = (vt_batch){.setup = *setup, .info = info, .images = n, .size = size};
+    batch->setup.images = setup->images ? setup->images : vt_backend_batch(backend);
     batch->inputs = vt_arena_alloc(arena, n, size * sizeof(float));
     batch->embedded = vt_arena_alloc(arena, info->tokens, info->width * sizeof(float));
     batch->kept = vt_arena_alloc(arena, info->tokens, 1);
@@ -214,10 +213,18 @@ static vt_status run_batch(vt_batch *b, size_t n, vt_error *err)
     return st;
 }
 
+/* Sequences that are cut short go together whatever multiplies, or weights are fetched for few rows. Measured on ViT-Ti, packed:
+ * 4 together take 0.88 of the time with half of the patches left, 0.73 with a fifth, 0.47 with ten. */
+static size_t together_of(const vt_batch *b, const vt_samples *s)
+{
+    const bool cut_short = s->keep && s->masking == VT_MASKING_KEY && !b->hides_keys;
+    return cut_short ? b->images : b->setup.images;
+}
+
 vt_status vt_batch_run(vt_batch *batch, const vt_samples *samples, size_t *done, vt_error *err)
 {
     vt_control *control = batch->setup.control;
-    const size_t together = batch->setup.images;
+    const size_t together = together_of(batch, samples);
     size_t taken = 0;
     vt_status st = vt_control_check(control, err);
     assert((samples->place != NULL) + (samples->keep != NULL) + (samples->tokens != NULL) + (samples->edit != NULL) ==

@@ -79,6 +79,7 @@ typedef struct vt_batch {
     vt_batch_setup setup;
     const vt_model_info *info;
     vt_trace trace;
+    size_t images;   /* that there is room for */
     size_t size;     /* numbers of a picture */
     float *inputs;   /* (images, size) */
     float *embedded; /* (tokens, width): the setup's input, once somebody needs it */

@@ -1,5 +1,4 @@
-/* Methods of many forwards behind the service: each is stopped on its way by a deadline and by a client that leaves, and
- * quick requests do not wait for them. */
+/* Methods of many forwards behind the service: each is stopped on its way by a deadline and by a client that leaves. */
 #include "tests/support/http_service.h"
 #include "tests/support/suite.h"
 
@@ -57,8 +56,13 @@ START_TEST(a_client_that_leaves_stops_it)
     snprintf(stage + strlen(stage), sizeof stage - strlen(stage), "%.*s\"", (int)strcspn(work[_i], "&"), work[_i]);
     while (!strstr(text, stage)) { /* it is among its forwards */
         const ssize_t got = recv(fd, text + n, sizeof text - 1 - n, 0);
-        ck_assert_msg(got > 0 && n < sizeof text - 512, "no %s in %s", stage, text);
+        ck_assert_msg(got > 0, "no %s in %s", stage, text);
         text[n += (size_t)got] = '\0';
+        if (n > sizeof text / 2 &&
+            !strstr(text, stage)) { /* signs of life alone: what is behind them may be cut in two */
+            memmove(text, text + n - sizeof stage, sizeof stage + 1);
+            n = sizeof stage;
+        }
     }
     close(fd);
     const int64_t left = vt_now_ns();
@@ -68,6 +72,6 @@ START_TEST(a_client_that_leaves_stops_it)
 }
 END_TEST
 
-VT_SUITE("stopping", tcase_add_checked_fixture(tc, vt_served_set_up, vt_served_tear_down);
+VT_SUITE("removal_work", tcase_add_checked_fixture(tc, vt_served_set_up, vt_served_tear_down);
          tcase_add_loop_test(tc, a_deadline_stops_it, 0, (int)VT_COUNT(work));
          tcase_add_loop_test(tc, a_client_that_leaves_stops_it, 0, (int)VT_COUNT(work)))
