@@ -42,6 +42,8 @@ VT_CLONES static void fuse(float *out, const float *x, const float *y, vt_fusion
             fuse_head(acc, x + h * n + start, y ? y + h * n + start : NULL, fusion, h == 0, m);
         for (size_t i = 0; i < m; i++)
             out[start + i] = (float)(fusion == VT_FUSE_MEAN ? acc[i] / (double)H : acc[i]);
+        for (size_t i = start; y && i < start + m; i++)
+            out[i] = out[i] > 0.0f ? out[i] : 0.0f;
     }
 }
 

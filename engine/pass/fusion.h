@@ -9,7 +9,7 @@ extern const char *const vt_fusion_names[]; /* mean, max, min; ends with NULL */
 
 /* out (n) = mean, max or min over heads of x (H, n), element by element, in double for the mean. */
 void vt_fuse_heads(float *out, const float *x, vt_fusion fusion, size_t H, size_t n);
-/* The same of the products x * y, both (H, n). */
+/* The same of the products x * y, both (H, n); what is negative then becomes 0. */
 void vt_fuse_products(float *out, const float *x, const float *y, vt_fusion fusion, size_t H, size_t n);
 
 #endif
