@@ -56,3 +56,13 @@ void vt_fuse_products(float *out, const float *x, const float *y, vt_fusion fusi
 {
     fuse(out, x, y, fusion, H, n);
 }
+
+VT_CLONES void vt_add_positive(double *restrict sum, const float *x, const float *y, double share, size_t n)
+{
+    for (size_t i = 0; y && i < n; i++) {
+        const double product = (double)x[i] * (double)y[i];
+        sum[i] += share * (product > 0.0 ? product : 0.0);
+    }
+    for (size_t i = 0; !y && i < n; i++)
+        sum[i] += share * (x[i] > 0.0f ? (double)x[i] : 0.0);
+}
