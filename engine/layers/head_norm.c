@@ -85,22 +85,3 @@ void vt_head_norm64_forward(double *x, size_t stride, const float *gamma, const 
                 head[i] = (head[i] - s.mean) * s.rstd * (double)gamma[i] + (double)beta[i];
         }
 }
-
-void vt_head_norm64_backward(double *restrict dx, size_t dx_stride, const double *restrict x, size_t x_stride,
-                             const float *gamma, double eps, size_t T, size_t D, size_t H)
-{
-    const size_t d = D / H;
-    for (size_t t = 0; t < T; t++)
-        for (size_t h = 0; h < H; h++) {
-            const double *head = x + t * x_stride + h * d; /* (d) */
-            double *g = dx + t * dx_stride + h * d, u = 0.0, un = 0.0;
-            const statistics s = measure64(head, eps, d);
-            for (size_t i = 0; i < d; i++) {
-                u += (double)gamma[i] * g[i];
-                un += (double)gamma[i] * g[i] * (head[i] - s.mean) * s.rstd;
-            }
-            for (size_t i = 0; i < d; i++)
-                g[i] =
-                    s.rstd * ((double)gamma[i] * g[i] - u / (double)d - (head[i] - s.mean) * s.rstd * un / (double)d);
-        }
-}

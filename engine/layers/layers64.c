@@ -107,27 +107,6 @@ VT_CLONES void vt_gelu64_forward(double *out, const double *x, size_t n, int kin
     }
 }
 
-VT_CLONES void vt_gelu64_backward(double *dx, const double *dout, const double *x, size_t n, int kind)
-{
-    if (kind == VT_GELU_TANH) {
-        VT_INDEPENDENT
-        for (size_t i = 0; i < n; i++) {
-            const sigmoid s = sigmoid_at(tanh_argument(x[i]));
-            dx[i] = dout[i] * (s.value + x[i] * s.slope * (1.5957691216057308 * (1.0 + 0.134145 * x[i] * x[i])));
-        }
-    } else if (kind == VT_QUICK_GELU) {
-        VT_INDEPENDENT
-        for (size_t i = 0; i < n; i++) {
-            const sigmoid s = sigmoid_at(1.702 * x[i]);
-            dx[i] = dout[i] * (s.value + 1.702 * (x[i] * s.slope));
-        }
-    } else {
-        VT_INDEPENDENT
-        for (size_t i = 0; i < n; i++)
-            dx[i] = dout[i] * (normal_cdf64(x[i]) + x[i] * 0.3989422804014327 * expneg64(-0.5 * x[i] * x[i]));
-    }
-}
-
 VT_CLONES void vt_softmax64_forward(double *out, const double *x, double scale, size_t rows, size_t n)
 {
     for (size_t t = 0; t < rows; t++) {
@@ -150,24 +129,6 @@ VT_CLONES void vt_softmax64_forward(double *out, const double *x, double scale, 
     }
 }
 
-VT_CLONES void vt_softmax64_backward(double *ds, const double *da, const double *a, size_t rows, size_t n)
-{
-    for (size_t t = 0; t < rows; t++) {
-        const double *p = a + t * n, *g = da + t * n;
-        double lane[LANES64] = {0};
-        size_t i = 0;
-        for (; i + LANES64 <= n; i += LANES64)
-            for (size_t j = 0; j < LANES64; j++)
-                lane[j] += p[i + j] * g[i + j];
-        for (size_t j = 0; i < n; i++, j++)
-            lane[j] += p[i] * g[i];
-        const double dot = join(lane);
-        VT_INDEPENDENT
-        for (size_t k = t * n; k < (t + 1) * n; k++)
-            ds[k] = a[k] * (da[k] - dot);
-    }
-}
-
 VT_CLONES void vt_layernorm64_forward(double *restrict out, double *restrict mean, double *restrict rstd,
                                       const double *restrict x, const float *restrict gamma, const float *restrict beta,
                                       double eps, size_t T, size_t D)
@@ -185,25 +146,6 @@ VT_CLONES void vt_layernorm64_forward(double *restrict out, double *restrict mea
             out[t * D + i] = (row[i] - m) * r * (double)gamma[i] + (double)beta[i];
         mean[t] = m;
         rstd[t] = r;
-    }
-}
-
-VT_CLONES void vt_layernorm64_backward(double *restrict dx, const double *restrict dout, const double *restrict x,
-                                       const float *restrict gamma, const double *restrict mean,
-                                       const double *restrict rstd, size_t T, size_t D)
-{
-    for (size_t t = 0; t < T; t++) {
-        const double *row = x + t * D, *g = dout + t * D;
-        const double m = mean[t], r = rstd[t];
-        double u[LANES64] = {0}, un[LANES64] = {0};
-        for (size_t i = 0; i < D; i++) {
-            const double ug = (double)gamma[i] * g[i];
-            u[i % LANES64] += ug;
-            un[i % LANES64] += ug * (row[i] - m);
-        }
-        const double avg_u = join(u) / (double)D, avg_un = join(un) * r / (double)D;
-        for (size_t i = 0; i < D; i++)
-            dx[t * D + i] += r * ((double)gamma[i] * g[i] - avg_u - (row[i] - m) * r * avg_un);
     }
 }
 

@@ -1,5 +1,5 @@
 /* The layers once more in double, for methods that float32 is too coarse for: relevance rules divide by what is nearly
- * zero. Forward, backward, and the relevance rules of methods.md 6a. Weights stay float32; products with them take
+ * zero. Forward, and the relevance rules of methods.md 6a. Weights stay float32; products with them take
  * widened copies. Outputs first, then inputs, then sizes; row-major, no allocation, any thread. */
 #ifndef VT_LAYERS_LAYERS64_H
 #define VT_LAYERS_LAYERS64_H
@@ -12,24 +12,17 @@ void vt_absolute64(double *restrict out, const double *restrict x, size_t n); /*
 void vt_affine64(double *out, const double *x, const float *bias, const float *scale, size_t T, size_t O);
 void vt_add64(double *out, const double *a, const double *b, size_t n); /* out may be a or b */
 
-/* As their namesakes of layers.h; dx of the norm is added to. */
+/* As their namesakes of layers.h. */
 void vt_layernorm64_forward(double *restrict out, double *restrict mean, double *restrict rstd,
                             const double *restrict x, const float *restrict gamma, const float *restrict beta,
                             double eps, size_t T, size_t D);
-void vt_layernorm64_backward(double *restrict dx, const double *restrict dout, const double *restrict x,
-                             const float *restrict gamma, const double *restrict mean, const double *restrict rstd,
-                             size_t T, size_t D);
-/* x, dx: (T, D), rows `stride` apart, in place, one head at a time */
+/* x: (T, D), rows `stride` apart, in place, one head at a time */
 void vt_head_norm64_forward(double *x, size_t stride, const float *gamma, const float *beta, double eps, size_t T,
                             size_t D, size_t H);
-void vt_head_norm64_backward(double *restrict dx, size_t dx_stride, const double *restrict x, size_t x_stride,
-                             const float *gamma, double eps, size_t T, size_t D, size_t H);
 /* out (rows, n) = softmax(scale * x) per row; out may be x. scale > 0. */
 void vt_softmax64_forward(double *out, const double *x, double scale, size_t rows, size_t n);
-void vt_softmax64_backward(double *ds, const double *da, const double *a, size_t rows, size_t n); /* ds may be da */
-/* kind: vt_activation as int. out may be x, dx may be dout. */
+/* kind: vt_activation as int. out may be x. */
 void vt_gelu64_forward(double *out, const double *x, size_t n, int kind);
-void vt_gelu64_backward(double *dx, const double *dout, const double *x, size_t n, int kind);
 
 /* ---- relevance rules; what a rule would divide by zero gets nothing ---- */
 

@@ -42,6 +42,8 @@ VT_CLONES static void fuse(float *out, const float *x, const float *y, vt_fusion
             fuse_head(acc, x + h * n + start, y ? y + h * n + start : NULL, fusion, h == 0, m);
         for (size_t i = 0; i < m; i++)
             out[start + i] = (float)(fusion == VT_FUSE_MEAN ? acc[i] / (double)H : acc[i]);
+        for (size_t i = start; y && i < start + m; i++)
+            out[i] = out[i] > 0.0f ? out[i] : 0.0f;
     }
 }
 
@@ -53,4 +55,14 @@ void vt_fuse_heads(float *out, const float *x, vt_fusion fusion, size_t H, size_
 void vt_fuse_products(float *out, const float *x, const float *y, vt_fusion fusion, size_t H, size_t n)
 {
     fuse(out, x, y, fusion, H, n);
+}
+
+VT_CLONES void vt_add_positive(double *restrict sum, const float *x, const float *y, double share, size_t n)
+{
+    for (size_t i = 0; y && i < n; i++) {
+        const double product = (double)x[i] * (double)y[i];
+        sum[i] += share * (product > 0.0 ? product : 0.0);
+    }
+    for (size_t i = 0; !y && i < n; i++)
+        sum[i] += share * (x[i] > 0.0f ? (double)x[i] : 0.0);
 }

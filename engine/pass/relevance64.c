@@ -1,8 +1,7 @@
-/* The walk down: gradient and relevance of one block after the other, from what the forward kept (relevance64_forward.c).
+/* The walk down: relevance of one block after the other, from what the forward kept (relevance64_forward.c).
  *
  * Each matrix of weights is widened when its turn comes, so memory for them is one matrix and not a net. With a
- * class-token readout only the first row(s) carry anything above the last attention: `rows` saves the rest. Both walks
- * pass the same layers, so they share the widened weights. */
+ * class-token readout only the first row(s) carry anything above the last attention: `rows` saves the rest. */
 #include "engine/pass/relevance64.h"
 
 #include "engine/layers/layers64.h"
@@ -26,12 +25,6 @@ static void linear_relevance(vt_relevance64 *r, double *r_in, const double *r_ou
                              size_t I, size_t O)
 {
     vt_lrp_linear(r_in, r->s, r->tmp, r_out, r->sum, x, r->x_abs, r->w, r->w_abs, rows, I, O);
-}
-
-/* dx (rows, I) = dout (rows, O) w, with the widened weights. */
-static void linear_gradient(const vt_relevance64 *r, double *dx, const double *dout, size_t rows, size_t I, size_t O)
-{
-    vt_gemm64(dx, I, dout, O, false, r->w, I, false, rows, I, O, 1.0, 0.0);
 }
 
 /* ---- from the logits to the last block's output ---- */
@@ -86,68 +79,7 @@ static void select_pooled(vt_relevance64 *r, double *relevance, int class)
             relevance[t * D + i] = r->z_norm[t * D + i] / (double)r->P * at[i];
 }
 
-/* out (D) = share * sum_c dlogits_c w_c */
-static void head_gradient(double *out, const float *w, const float *dlogits, double share, size_t C, size_t D)
-{
-    memset(out, 0, D * sizeof *out);
-    for (size_t c = 0; c < C; c++)
-        for (size_t i = 0; dlogits[c] != 0.0f && i < D; i++)
-            out[i] += share * (double)dlogits[c] * (double)w[c * D + i];
-}
-
-/* dread (Q) from first (F), the gradient at what the head reads. */
-static void joint_gradient(vt_relevance64 *r, double *dread, double *first)
-{
-    double along = 0.0;
-    for (size_t i = 0; i < r->F; i++)
-        along += r->features[i] * first[i];
-    for (size_t i = 0; i < r->F; i++)
-        first[i] = (first[i] - along * r->features[i]) * r->joint_scale;
-    vt_widen64(r->w, r->weights->embed_w, r->F * r->Q);
-    linear_gradient(r, dread, first, 1, r->Q, r->F);
-}
-
-static void seed_gradient(vt_relevance64 *r, const float *dlogits)
-{
-    const vt_weights *w = r->weights;
-    const vt_model_info *info = r->info;
-    const size_t T = r->T, D = r->D, C = info->classes;
-    double *dnorm = r->g_tmp, *first = r->s; /* (T, D); (F), then (Q) */
-
-    memset(r->g, 0, T * D * sizeof *r->g);
-    memset(dnorm, 0, T * D * sizeof *dnorm);
-    head_gradient(first, w->head.w, dlogits, w->head_dist.w ? 0.5 : 1.0, C, r->F);
-    if (w->embed_w) {
-        joint_gradient(r, r->sum, first);
-        first = r->sum;
-    }
-    if (w->fc_norm.gamma) {
-        double *through = r->tmp; /* (D) */
-        memset(through, 0, D * sizeof *through);
-        vt_layernorm64_forward(r->norm, r->mean, r->rstd, r->pooled, w->fc_norm.gamma, w->fc_norm.beta,
-                               (double)info->norm_eps, 1, D);
-        vt_layernorm64_backward(through, first, r->pooled, w->fc_norm.gamma, r->mean, r->rstd, 1, D);
-        memcpy(first, through, D * sizeof *first);
-    }
-    if (info->pool != VT_POOL_AVG) {
-        memcpy(dnorm, first, D * sizeof *dnorm);
-        first += D;
-    }
-    if (w->head_dist.w)
-        head_gradient(dnorm + D, w->head_dist.w, dlogits, 0.5, C, D);
-    for (size_t t = info->prefix; info->pool != VT_POOL_TOKEN && t < T; t++)
-        for (size_t i = 0; i < D; i++)
-            dnorm[t * D + i] = first[i] / (double)r->P;
-    if (!w->norm.gamma) {
-        memcpy(r->g, dnorm, T * D * sizeof *dnorm);
-        return;
-    }
-    const double *z = r->z + (r->L - r->plan.lowest) * T * D; /* (T, D) */
-    vt_layernorm64_forward(r->norm, r->mean, r->rstd, z, w->norm.gamma, w->norm.beta, (double)info->norm_eps, T, D);
-    vt_layernorm64_backward(r->g, dnorm, z, w->norm.gamma, r->mean, r->rstd, T, D);
-}
-
-void vt_relevance64_seed(vt_relevance64 *r, const int *classes, const float *dlogits)
+void vt_relevance64_seed(vt_relevance64 *r, const int *classes)
 {
     const vt_weights *w = r->weights;
     const size_t T = r->T, D = r->D;
@@ -162,8 +94,6 @@ void vt_relevance64_seed(vt_relevance64 *r, const int *classes, const float *dlo
             select_pooled(r, r->relevance[k], classes[k]);
         }
     }
-    if (r->plan.gradient)
-        seed_gradient(r, dlogits);
 }
 
 /* ---- one block ---- */
@@ -195,22 +125,12 @@ static void mlp_down(vt_relevance64 *r, const vt_block_weights *w, const vt_kept
     load_linear(r, w->fc2_w, kept->act, kept->fc2, rows, M, D);
     for (size_t k = 0; k < r->plan.seeds; k++)
         linear_relevance(r, r->wide[k], r->r2[k], kept->act, rows, M, D);
-    if (r->plan.gradient) {
-        vt_affine64(r->g_tmp, r->g, NULL, w->ls2, rows, D);
-        linear_gradient(r, r->g_wide, r->g_tmp, rows, M, D);
-        vt_affine64(r->tmp, kept->fc1, w->fc1_b, NULL, rows, M);
-        vt_gelu64_backward(r->g_wide, r->g_wide, r->tmp, rows * M, (int)r->info->activation);
-    }
 
     normalise(r, kept->z_mid, &w->norm2, rows);
     load_linear(r, w->fc1_w, r->norm, kept->fc1, rows, D, M);
     for (size_t k = 0; k < r->plan.seeds; k++) {
         linear_relevance(r, r->r2[k], r->wide[k], r->norm, rows, D, M);
         vt_lrp_clone(r->relevance[k], r->r1[k], r->r2[k], kept->z_mid, rows * D);
-    }
-    if (r->plan.gradient) {
-        linear_gradient(r, r->g_tmp, r->g_wide, rows, D, M);
-        vt_layernorm64_backward(r->g, r->g_tmp, kept->z_mid, w->norm2.gamma, r->mean, r->rstd, rows, D);
     }
 }
 
@@ -243,27 +163,7 @@ static void head_relevance_down(vt_relevance64 *r, size_t h, size_t k, bool belo
     vt_gemm64(rk, 3 * D, pair, T, true, q, 3 * D, false, T, d, rows, 0.5, 0.0);
 }
 
-/* dattn of head h from dout (rows, D); with `below` also dy/d(q, k, v) into g_wide (T, 3D). */
-static void head_gradient_down(vt_relevance64 *r, size_t h, const double *dout, bool below)
-{
-    const size_t rows = r->rows, T = r->T, D = r->D, d = r->d;
-    const double scale = 1.0 / sqrt((double)d);
-    const double *q = r->qkv_b + h * d, *key = q + D, *v = key + D, *g = dout + h * d;
-    double *dq = r->g_wide + h * d, *dk = dq + D, *dv = dk + D;
-    double *da = r->dattn + h * T * T, *ds = r->pair; /* (T, T) */
-
-    vt_gemm64(da, T, g, D, false, v, 3 * D, true, rows, T, d, 1.0, 0.0);
-    clear_rows(da, rows, T, T, T);
-    if (!below)
-        return;
-    vt_softmax64_backward(ds, da, r->attn, rows, T);
-    vt_gemm64(dq, 3 * D, ds, T, false, key, 3 * D, false, rows, d, T, scale, 0.0);
-    clear_rows(dq, rows, T, d, 3 * D);
-    vt_gemm64(dk, 3 * D, ds, T, true, q, 3 * D, false, T, d, rows, scale, 0.0);
-    vt_gemm64(dv, 3 * D, r->attn, T, true, g, D, false, T, d, rows, 1.0, 0.0);
-}
-
-static void heads_down(vt_relevance64 *r, const double *dout, bool below)
+static void heads_down(vt_relevance64 *r, bool below)
 {
     const size_t rows = r->rows, T = r->T, D = r->D, d = r->d;
 
@@ -274,21 +174,7 @@ static void heads_down(vt_relevance64 *r, const double *dout, bool below)
         for (size_t k = 0; k < r->plan.seeds; k++)
             head_relevance_down(r, h, k, below);
         clear_rows(r->cam + h * T * T, rows, T, T, T);
-        if (r->plan.gradient)
-            head_gradient_down(r, h, dout, below);
     }
-}
-
-/* g_wide (T, 3D) from behind the norms of q and k to before them. */
-static void head_norms_gradient(vt_relevance64 *r, const vt_block_weights *w, const vt_kept64 *kept)
-{
-    const double eps = (double)r->info->norm_eps;
-    const size_t T = r->T, D = r->D;
-    double *raw = r->s; /* (T, 3D) */
-
-    vt_affine64(raw, kept->qkv, w->qkv_b, NULL, T, 3 * D);
-    vt_head_norm64_backward(r->g_wide, 3 * D, raw, 3 * D, w->q_norm.gamma, eps, T, D, r->H);
-    vt_head_norm64_backward(r->g_wide + D, 3 * D, raw + D, 3 * D, w->k_norm.gamma, eps, T, D, r->H);
 }
 
 static void attention_down(vt_relevance64 *r, size_t layer, bool below)
@@ -296,7 +182,6 @@ static void attention_down(vt_relevance64 *r, size_t layer, bool below)
     const vt_block_weights *w = &r->weights->blocks[layer];
     const vt_kept64 places = vt_relevance64_kept(r, layer), *kept = &places;
     const size_t rows = r->rows, T = r->T, D = r->D;
-    double *dout = r->branch; /* (rows, D): free after the sums */
 
     vt_affine64(r->branch, kept->proj, w->proj_b, w->ls1, rows, D);
     for (size_t k = 0; k < r->plan.seeds; k++)
@@ -307,12 +192,8 @@ static void attention_down(vt_relevance64 *r, size_t layer, bool below)
         linear_relevance(r, r->wide[k], r->r2[k], kept->out, rows, D, D);
         vt_lrp_share(r->r2[k], r->wide[k], kept->out, rows * D);
     }
-    if (r->plan.gradient) {
-        vt_affine64(r->g_tmp, r->g, NULL, w->ls1, rows, D);
-        linear_gradient(r, dout, r->g_tmp, rows, D, D);
-    }
     vt_relevance64_qkv(r, layer);
-    heads_down(r, dout, below);
+    heads_down(r, below);
     if (!below)
         return;
 
@@ -324,12 +205,6 @@ static void attention_down(vt_relevance64 *r, size_t layer, bool below)
         linear_relevance(r, r->r2[k], r->wide[k], r->norm, T, D, 3 * D);
         clear_rows(r->r1[k], rows, T, D, D);
         vt_lrp_clone(r->relevance[k], r->r1[k], r->r2[k], kept->z_in, T * D);
-    }
-    if (r->plan.gradient) {
-        if (w->q_norm.gamma)
-            head_norms_gradient(r, w, kept);
-        linear_gradient(r, r->g_tmp, r->g_wide, T, D, 3 * D);
-        vt_layernorm64_backward(r->g, r->g_tmp, kept->z_in, w->norm1.gamma, r->mean, r->rstd, T, D);
     }
     r->rows = T;
 }

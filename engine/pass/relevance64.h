@@ -1,6 +1,5 @@
-/* Forward, backward and relevance (LRP by the rules of Chefer et al. 2021, methods.md 6a and 23.2) in double, block by
- * block from the top: after each block its attention relevance and attention gradient can be read, and nothing of the
- * blocks above is kept. Independent of the float32 trace, since the rules amplify what float32 rounds away.
+/* Forward and relevance (LRP by the rules of Chefer et al. 2021, methods.md 6a and 23.2) in double, block by
+ * block from the top: after each block its attention relevance can be read, and nothing of the blocks above is kept. Independent of the float32 trace, since the rules amplify what float32 rounds away.
  *
  * Beyond the reference, by the same rules: a distilled net's two heads get half of the seed each; the mean over the
  * patch tokens shares by their parts of it; LayerScale belongs to its branch; norm_pre, fc_norm, the norms of q and k and
@@ -21,7 +20,6 @@ enum { VT_RELEVANCE_SEEDS = 2 };
 typedef struct vt_relevance64_plan {
     size_t lowest; /* last block that will be looked at */
     bool below;    /* relevance also at the input of block `lowest`; not for hybrids, whose stem has no rules */
-    bool gradient; /* attention gradients too */
     size_t seeds;  /* 1, or 2: relevance of the second class is subtracted from that of the first */
 } vt_relevance64_plan;
 
@@ -35,7 +33,6 @@ typedef struct vt_relevance64 {
 
     /* results of the last vt_relevance64_block */
     double *cam;                           /* (H, T, T): relevance of the attention */
-    double *dattn;                         /* (H, T, T): dy/dA; NULL without gradient */
     double *relevance[VT_RELEVANCE_SEEDS]; /* (T, D), per seed: at the block's input, where it was asked for */
 
     /* the forward, for blocks plan.lowest ... L - 1; those below share the place of the lowest. x w^T is without bias. */
@@ -58,11 +55,10 @@ typedef struct vt_relevance64 {
     double *norm, *branch, *qkv_b; /* (T, D), (T, D), (T, 3D) */
     double *x_abs, *sum, *s, *tmp; /* (T, max(M, 3D)) each */
     double *r1[VT_RELEVANCE_SEEDS], *r2[VT_RELEVANCE_SEEDS], *wide[VT_RELEVANCE_SEEDS]; /* (T, D) twice, (T, max) */
-    double *g, *g_tmp, *g_wide;  /* (T, D), (T, D), (T, max(M, 3D)): NULL without gradient */
-    double *score, *attn, *pair; /* (T, T) */
+    double *score, *attn, *pair;                                                        /* (T, T) */
     double *patches, *pixels; /* (P, K): the input, or the map of a stem; (2, P, K): scratch of the way to the pixels */
     double *stem;             /* scratch of a stem's forward; NULL without one */
-    size_t rows;              /* leading rows of relevance and g that can be non-zero */
+    size_t rows;              /* leading rows of relevance that can be non-zero */
 } vt_relevance64;
 
 /* What is kept of one block. */
@@ -81,8 +77,8 @@ size_t vt_relevance64_bytes(const vt_model_info *info, const vt_relevance64_plan
 /* input: (3, image_h, image_w), normalised. VT_E_CANCELLED, VT_E_DEADLINE. */
 VT_MUST_USE vt_status vt_relevance64_forward(vt_relevance64 *r, const float *input, vt_control *control, vt_error *err);
 
-/* Starts at the logits: relevance 1 at classes[k] for seed k; gradient of sum dlogits_c y_c (NULL without gradient). */
-void vt_relevance64_seed(vt_relevance64 *r, const int *classes, const float *dlogits);
+/* Starts at the logits: relevance 1 at classes[k] for seed k. */
+void vt_relevance64_seed(vt_relevance64 *r, const int *classes);
 
 /* The next block down; layer L - 1 first, then one after the other down to plan.lowest. VT_E_CANCELLED, VT_E_DEADLINE. */
 VT_MUST_USE vt_status vt_relevance64_block(vt_relevance64 *r, size_t layer, vt_control *control, vt_error *err);

@@ -54,7 +54,6 @@ static void place(vt_relevance64 *r, cutter *c)
     r->features = cut(c, r->F);
 
     r->cam = cut(c, r->H * T * T);
-    r->dattn = plan->gradient ? cut(c, r->H * T * T) : NULL;
     r->w = cut(c, weights);
     r->w_abs = cut(c, weights);
     r->mean = cut(c, T);
@@ -71,11 +70,6 @@ static void place(vt_relevance64 *r, cutter *c)
         r->r1[k] = cut(c, td);
         r->r2[k] = cut(c, td);
         r->wide[k] = cut(c, tw);
-    }
-    if (plan->gradient) {
-        r->g = cut(c, td);
-        r->g_tmp = cut(c, td);
-        r->g_wide = cut(c, tw);
     }
     r->score = cut(c, T * T);
     r->attn = cut(c, T * T);

@@ -10,19 +10,19 @@
 #include <string.h>
 
 enum {
-    VT_DEPTH = 256,    /* inputs of one piece: 64 KiB of a panel */
-    VT_NARROW = 16,    /* the grain of a panel that is not whole: columns beyond it cost nothing */
-    VT_EDGE_ROWS = 24, /* rows that go through the stack together where a panel is not whole */
-    VT_FAR = 1024      /* rows of w further apart than this are gathered first: each lies on a page of its own */
+    VT_DEPTH = 256,   /* inputs of one piece: 64 KiB of a panel */
+    VT_NARROW = 16,   /* the grain of a panel that is not whole: columns beyond it cost nothing */
+    VT_EDGE_ROWS = 24 /* rows that go through the stack together where a panel is not whole */
 };
 
 /* What one call of a kernel does: out (rows, width) = start + x (rows, depth) w (depth, width) + end. width: VT_PANEL, or a
- * multiple of VT_NARROW. ld_start 0: every row starts the same; end (width) is the same for all rows. */
+ * multiple of VT_NARROW; rows of w lie VT_PANEL apart. ld_start 0: every row starts the same; end (width) is the same for
+ * all rows. */
 typedef struct vt_strip {
     float *out;
     const float *x, *w, *start, *end;
-    const float *next; /* the weights that will be wanted then: as many, or fewer, in one piece; NULL: not known */
-    size_t ld_out, x_row, x_depth, ld_w, ld_start, depth, rows, width;
+    const float *next; /* the weights wanted then: as many rows, or fewer, next_row apart; NULL: not known */
+    size_t ld_out, x_row, x_depth, ld_start, next_row, depth, rows, width;
 } vt_strip;
 
 #define TILE_NAME(x) x##_plain
@@ -161,9 +161,9 @@ typedef struct panel {
 
 /* The right side of a piece (depth, wide), and that of the piece after it. */
 typedef struct weights {
-    const float *at;
-    size_t row;        /* floats from one input to the next */
-    const float *next; /* NULL: there is none, or not in one piece */
+    const float *at;   /* rows VT_PANEL apart */
+    const float *next; /* NULL: there is none, or it is not known where */
+    size_t next_row;   /* floats from one input of that to the next */
 } weights;
 
 static size_t grain(size_t wide)
@@ -188,8 +188,8 @@ static void whole_piece(const panel *p, const weights *w, size_t k0, size_t dept
                         .ld_out = p->ld_out,
                         .x_row = p->x.row,
                         .x_depth = p->x.depth,
-                        .ld_w = w->row,
                         .ld_start = k0 || p->add ? p->ld_out : 0,
+                        .next_row = w->next_row,
                         .depth = depth,
                         .rows = p->T,
                         .width = VT_PANEL};
@@ -209,8 +209,8 @@ static void edge_piece(const panel *p, const weights *w, size_t k0, size_t depth
                   .ld_out = VT_PANEL,
                   .x_row = p->x.row,
                   .x_depth = p->x.depth,
-                  .ld_w = w->row,
                   .ld_start = begin ? VT_PANEL : 0,
+                  .next_row = w->next_row,
                   .depth = depth,
                   .width = grain(p->wide)};
     if (last && p->b)
@@ -263,7 +263,7 @@ void vt_product_packed(vt_tile tile, float *out, size_t ld_out, vt_left x, const
             const size_t depth = depth_at(K, k);
             const float *at = packed + o * K + k * VT_PANEL;
             const bool more = o + VT_PANEL < N || k + depth < K;
-            piece(&p, &(weights){at, VT_PANEL, more ? at + depth * VT_PANEL : NULL}, k, depth, k + depth >= K);
+            piece(&p, &(weights){at, more ? at + depth * VT_PANEL : NULL, VT_PANEL}, k, depth, k + depth >= K);
         }
     }
 }
@@ -271,21 +271,22 @@ void vt_product_packed(vt_tile tile, float *out, size_t ld_out, vt_left x, const
 void vt_product_rows(vt_tile tile, float *out, size_t ld_out, vt_left x, const float *w, size_t ld_w, float scale,
                      bool more, size_t T, size_t N, size_t K)
 {
+    /* copied even where a kernel could read w as it is: rows that lie on a page each would come one by one */
     float gathered[VT_DEPTH * VT_PANEL] __attribute__((aligned(64))); /* (depth, VT_PANEL) */
     for (size_t o = 0; o < N; o += VT_PANEL) {
         const panel p = panel_at(tile, out, ld_out, x, NULL, more ? out : NULL, T, N, o);
         const size_t width = grain(p.wide);
-        const bool gather = scale != 1.0f || ld_w > VT_FAR || width > p.wide;
         for (size_t k = 0; k < K; k += VT_DEPTH) {
             const size_t depth = depth_at(K, k);
             const float *rows = w + k * ld_w + o;
-            for (size_t i = 0; gather && i < depth; i++) {
+            const float *next = k + depth < K ? rows + depth * ld_w : o + VT_PANEL < N ? w + o + VT_PANEL : NULL;
+            for (size_t i = 0; i < depth; i++) {
                 for (size_t j = 0; j < p.wide; j++)
                     gathered[i * VT_PANEL + j] = scale * rows[i * ld_w + j];
                 for (size_t j = p.wide; j < width; j++)
                     gathered[i * VT_PANEL + j] = 0.0f;
             }
-            piece(&p, &(weights){gather ? gathered : rows, gather ? VT_PANEL : ld_w, NULL}, k, depth, k + depth >= K);
+            piece(&p, &(weights){gathered, next, ld_w}, k, depth, k + depth >= K);
         }
     }
 }
@@ -299,7 +300,7 @@ void vt_product_columns(vt_tile tile, float *out, size_t ld_out, vt_left x, cons
         for (size_t k = 0; k < K; k += VT_DEPTH) {
             const size_t depth = depth_at(K, k);
             turn(turned, w + o * ld_w + k, ld_w, scale, depth, p.wide);
-            piece(&p, &(weights){turned, VT_PANEL, NULL}, k, depth, k + depth >= K);
+            piece(&p, &(weights){turned, NULL, 0}, k, depth, k + depth >= K);
         }
     }
 }

@@ -7,8 +7,9 @@
  * design. The sums are local arrays with constant bounds, which the compiler keeps in registers once the loops over them
  * are unrolled. Not a header of its own: no guard.
  *
- * Packed weights are read once in a pass and lie in a cache that is far away, if in any: while one piece of a panel is
- * at work, the next is called, a cache line or less with each step in depth, so that it comes at an even pace. */
+ * Weights are read once in a pass and lie in a cache that is far away, if in any: while one piece of a panel is at work,
+ * the next is called, a cache line or less with each step in depth, so that it comes at an even pace: along the piece
+ * where it is packed, else row after row, a little of each. */
 
 typedef float TILE_NAME(vector)
     __attribute__((vector_size(TILE_LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
@@ -23,17 +24,20 @@ TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(tile)(co
     const float *start = s->start + t * s->ld_start + j0;
     const size_t tiles = (s->rows + TILE_ROWS - 1) / TILE_ROWS, share = TILE_VECTORS * TILE_LANES * sizeof *w;
     const size_t pace = s->next ? (share + tiles - 1) / tiles : 0; /* bytes of the next piece for each step */
-    const uintptr_t next = (uintptr_t)(s->next ? s->next : s->w) + s->depth * (j0 * sizeof *w + t / TILE_ROWS * pace);
-    const size_t ld_out = s->ld_out, x_row = s->x_row, ld_w = s->ld_w, ld_start = s->ld_start, depth = s->depth;
+    const bool apart = s->next && s->next_row != VT_PANEL;
+    const size_t step = apart ? s->next_row * sizeof *w : pace; /* from one prefetch to that of the next depth */
+    const uintptr_t next =
+        (uintptr_t)(s->next ? s->next : s->w) + (j0 * sizeof *w + t / TILE_ROWS * pace) * (apart ? 1 : s->depth);
+    const size_t ld_out = s->ld_out, x_row = s->x_row, ld_start = s->ld_start, depth = s->depth;
 
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < vectors; j++)
             sum[i][j] = *(const TILE_NAME(vector) *)(start + (size_t)i * ld_start + j * TILE_LANES);
     for (size_t k = 0; k < depth; k++) {
         TILE_NAME(vector) weight[TILE_VECTORS];
-        __builtin_prefetch((const void *)(next + k * pace), 0, 2);
+        __builtin_prefetch((const void *)(next + k * step), 0, 2);
         for (int j = 0; j < vectors; j++)
-            weight[j] = *(const TILE_NAME(vector) *)(w + k * ld_w + j * TILE_LANES);
+            weight[j] = *(const TILE_NAME(vector) *)(w + k * VT_PANEL + j * TILE_LANES);
         for (int i = 0; i < rows; i++) {
             const float value = x[(size_t)i * x_row + k * x_depth];
             for (int j = 0; j < vectors; j++)

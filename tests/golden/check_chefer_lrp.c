@@ -50,7 +50,7 @@ static const cams *walk_cams(walk *w, int target)
     vt_arena_reset(w->bench.run_arena, SIZE_MAX);
     ck_assert_msg(vt_relevance64_open(&r, w->bench.model, &plan, w->bench.run_arena, &err) == VT_OK, "%s", err.msg);
     ck_assert_int_eq(vt_relevance64_forward(&r, w->bench.input, NULL, &err), VT_OK);
-    vt_relevance64_seed(&r, &target, NULL);
+    vt_relevance64_seed(&r, &target);
     for (size_t l = L; l-- > 0;) {
         double sum = 0.0;
         ck_assert_int_eq(vt_relevance64_block(&r, l, NULL, &err), VT_OK);
@@ -87,6 +87,7 @@ static void check_map(walk *w, const vt_golden_row *g, int target)
     if (strncmp(g->name, "chefer_partial_lrp_grad.", 24) == 0)
         snprintf(settings + strlen(settings), sizeof settings - strlen(settings), " ablation=true");
     dlogits[target] = 1.0f;
+    vt_bench_backward(&w->bench, target);
     vt_arena_reset(w->bench.run_arena, SIZE_MAX);
     vt_ctx ctx = {.model = w->bench.model,
                   .info = w->bench.info,

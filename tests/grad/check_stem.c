@@ -256,7 +256,7 @@ END_TEST
 /* The passes in double read the same model: the tokens above the stem and what the head reads are those of the trace. */
 START_TEST(passes_in_double)
 {
-    const vt_relevance64_plan plan = {.lowest = 0, .gradient = true, .seeds = 1}, pixels = {.below = true, .seeds = 1};
+    const vt_relevance64_plan plan = {.lowest = 0, .seeds = 1}, pixels = {.below = true, .seeds = 1};
     hybrid y;
     vt_error err = {0};
     vt_trace trace;

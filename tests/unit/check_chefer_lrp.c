@@ -59,19 +59,20 @@ END_TEST
 /* last_layer with the gradient, by its definition: mean over heads of max(0, cam * dA), class token's row */
 START_TEST(ablation_multiplies_by_the_gradient)
 {
-    const vt_relevance64_plan plan = {.lowest = 2, .gradient = true, .seeds = 1};
+    const vt_relevance64_plan plan = {.lowest = 2, .seeds = 1};
     const int class = 1;
     vt_gradient_net net;
     vt_relevance64 r;
     vt_gradient_net_open(&net, NULL, 1, NULL);
     ck_assert_int_eq(vt_relevance64_open(&r, net.model, &plan, net.arena, NULL), VT_OK);
     ck_assert_int_eq(vt_relevance64_forward(&r, net.image, NULL, NULL), VT_OK);
-    vt_relevance64_seed(&r, &class, net.dlogits);
+    vt_relevance64_seed(&r, &class);
     ck_assert_int_eq(vt_relevance64_block(&r, 2, NULL, NULL), VT_OK);
+    const float *dattn = vt_trace_attn_grad(&net.trace, 2); /* (H, T, T) */
     const vt_map *map = vt_gradient_net_map(&net, "chefer_lrp", "variant=last_layer ablation=true");
     for (size_t p = 0; p < PATCHES; p++) {
-        const double want =
-            0.5 * (fmax(0.0, r.cam[1 + p] * r.dattn[1 + p]) + fmax(0.0, r.cam[25 + 1 + p] * r.dattn[25 + 1 + p]));
+        const double want = 0.5 * (fmax(0.0, r.cam[1 + p] * (double)dattn[1 + p]) +
+                                   fmax(0.0, r.cam[25 + 1 + p] * (double)dattn[25 + 1 + p]));
         ck_assert_msg(fabs((double)map->values[p] - want) <= 1e-7 * want, "[%zu] is %.9g, should be %.9g", p,
                       (double)map->values[p], want);
     }
@@ -79,10 +80,12 @@ START_TEST(ablation_multiplies_by_the_gradient)
 }
 END_TEST
 
-static void ask_difference(vt_gradient_net *net, int versus)
+/* versus: -1 = the class alone */
+static void ask(vt_gradient_net *net, int versus)
 {
-    net->dlogits[versus] = -1.0f;
+    net->dlogits[0] = versus == 0 ? -1.0f : 0.0f;
     net->ctx.versus = versus;
+    vt_gradient_net_run(net);
 }
 
 /* With a gradient, relevance stays that of the class and the gradient becomes that of the difference, which is linear in the
@@ -97,7 +100,7 @@ START_TEST(versus)
         vt_gradient_net_close(&net);
     }
     vt_gradient_net_open(&net, NULL, 1, NULL);
-    ask_difference(&net, 0);
+    ask(&net, 0);
     memcpy(both, vt_gradient_net_map(&net, "chefer_lrp", "variant=full")->values, sizeof both);
     for (size_t i = 0; i < 64; i++)
         ck_assert_msg(fabsf(both[i] - (full[1][i] - full[0][i])) < 1e-7f, "pixel %zu", i);
@@ -106,9 +109,9 @@ START_TEST(versus)
                                            "variant=last_layer ablation=true"};
     for (size_t k = 0; k < VT_COUNT(settings); k++) {
         float alone[PATCHES];
-        net.dlogits[0] = 0.0f, net.ctx.versus = -1;
+        ask(&net, -1);
         memcpy(alone, vt_gradient_net_map(&net, "chefer_lrp", settings[k])->values, sizeof alone);
-        ask_difference(&net, 0);
+        ask(&net, 0);
         const vt_map *map = vt_gradient_net_map(&net, "chefer_lrp", settings[k]);
         double sum = 0.0;
         for (size_t p = 0; p < PATCHES; p++) {
@@ -120,17 +123,18 @@ START_TEST(versus)
     }
 
     /* by hand, for the last block */
-    const vt_relevance64_plan plan = {.lowest = 2, .gradient = true, .seeds = 1};
+    const vt_relevance64_plan plan = {.lowest = 2, .seeds = 1};
     const int class = 1;
     vt_relevance64 r;
     ck_assert_int_eq(vt_relevance64_open(&r, net.model, &plan, net.arena, NULL), VT_OK);
     ck_assert_int_eq(vt_relevance64_forward(&r, net.image, NULL, NULL), VT_OK);
-    vt_relevance64_seed(&r, &class, net.dlogits);
+    vt_relevance64_seed(&r, &class);
     ck_assert_int_eq(vt_relevance64_block(&r, 2, NULL, NULL), VT_OK);
+    const float *dattn = vt_trace_attn_grad(&net.trace, 2); /* (H, T, T) */
     const vt_map *map = vt_gradient_net_map(&net, "chefer_lrp", "variant=last_layer ablation=true");
     for (size_t p = 0; p < PATCHES; p++) {
-        const double want =
-            0.5 * (fmax(0.0, r.cam[1 + p] * r.dattn[1 + p]) + fmax(0.0, r.cam[25 + 1 + p] * r.dattn[25 + 1 + p]));
+        const double want = 0.5 * (fmax(0.0, r.cam[1 + p] * (double)dattn[1 + p]) +
+                                   fmax(0.0, r.cam[25 + 1 + p] * (double)dattn[25 + 1 + p]));
         ck_assert_msg(fabs((double)map->values[p] - want) <= 1e-7 * want, "[%zu]", p);
     }
     vt_gradient_net_close(&net);

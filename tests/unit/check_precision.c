@@ -4,6 +4,7 @@
  * in its place. */
 #include "engine/explain/base/method.h"
 #include "engine/run/request.h"
+#include "tests/support/few.h"
 #include "tests/support/suite.h"
 
 #include <math.h>
@@ -136,18 +137,14 @@ END_TEST
  * same way as in fp32. */
 START_TEST(methods_that_take_it_stay_near)
 {
-    static const char *const budgets[] = {"masks", "coalitions", "permutations"};
     const vt_explainer *x = vt_explainer_at((size_t)_i);
     vt_pair pairs[8] = {{"method", x->name}, {"output", "values"}, {"class", "3"}, {"precision", "fp32"}};
     const vt_result *results[2];
     vt_request *rq[2];
     vt_error err = {0};
-    size_t count = 4;
+    const size_t count = vt_test_few(pairs, 4, x);
     if (!(x->needs & VT_TAKES_BF16))
         return;
-    for (size_t k = 0; k < VT_COUNT(budgets); k++)
-        if (vt_param_find(x->params, x->params_count, budgets[k]))
-            pairs[count++] = (vt_pair){budgets[k], "200"};
     ck_assert_int_eq(vt_model_pack_bf16(model, NULL), VT_OK);
     for (int half = 0; half < 2; half++) {
         pairs[3].value = half ? "bf16" : "fp32";

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/few.h"
 #include "tests/support/suite.h"
 #include "tests/support/tiny_clip.h"
 #include "vitral/render.h"
@@ -46,17 +47,19 @@ static void *work(void *host)
 START_TEST(workers_agree)
 {
     const vt_explainer *x = vt_explainer_at((size_t)_i);
-    const vt_pair pairs[] = {{"method", x->name}, {"class", "dog"}, {"output", "values"}, {"texts", "cat|dog"}};
+    vt_pair pairs[5] = {{"method", x->name}, {"class", "dog"}, {"output", "values"}};
+    size_t count = vt_test_few(pairs, 3, x);
     vt_request *request;
     worker workers[3];
     pthread_t threads[2];
     vt_error err = {0};
     vt_model *clip = NULL; /* for methods that want texts */
 
-    vt_status st = vt_request_open(&request, model, NULL, pairs, 3, 0, &err);
+    vt_status st = vt_request_open(&request, model, NULL, pairs, count, 0, &err);
     if (st == VT_E_UNSUPPORTED && strstr(err.msg, "texts")) {
         clip = vt_tiny_clip_open(false);
-        st = vt_request_open(&request, clip, NULL, pairs, 4, 0, &err);
+        pairs[count++] = (vt_pair){"texts", "cat|dog"};
+        st = vt_request_open(&request, clip, NULL, pairs, count, 0, &err);
     }
     ck_assert_msg(st == VT_OK, "%s", err.msg);
     for (size_t k = 0; k < 3; k++) {

@@ -5,7 +5,6 @@
  * the first. What the row holds at the start (the identity) is no evidence and is left out of the map. */
 #include "engine/explain/base/method.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct chefer_generic_params {
@@ -32,11 +31,8 @@ static vt_status pass_down(double *restrict next, const double *v, const float *
             return st;
         for (size_t i = 0; i < T; i++) {
             const float *a_row = a + (h * T + i) * T, *g_row = g + (h * T + i) * T; /* (T) each */
-            const double share = 0.5 * v[i] / (double)H;
-            for (size_t j = 0; share != 0.0 && j < T; j++) {
-                const double product = (double)a_row[j] * (double)g_row[j];
-                next[j] += share * (product + fabs(product)); /* twice the positive part, without a branch */
-            }
+            if (v[i] != 0.0)
+                vt_add_positive(next, a_row, g_row, v[i] / (double)H, T);
         }
     }
     return VT_OK;

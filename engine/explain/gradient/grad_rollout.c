@@ -90,10 +90,8 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
         const float *gradient = compat ? vt_trace_score_grad(ctx->trace, L - 1 - l) : vt_trace_attn_grad(ctx->trace, l);
         vt_fuse_products(weighted, vt_trace_attn(ctx->trace, l), gradient, (vt_fusion)p->head_fusion, info->heads,
                          T * T);
-        for (size_t i = 0; i < T * T; i++) {
-            weighted[i] = weighted[i] > 0.0f ? weighted[i] : 0.0f;
-            some = some || weighted[i] > 0.0f;
-        }
+        for (size_t i = 0; !some && i < T * T; i++)
+            some = weighted[i] > 0.0f;
         vt_discard_lowest(weighted, T, p->discard_ratio, VT_PROTECT_NONE, info->has_class_token, info->prefix);
         vt_walk_step(&walk, weighted);
     }
