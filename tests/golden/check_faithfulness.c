@@ -341,6 +341,8 @@ START_TEST(one_picture)
         {6, 2, 3, 12, 4, 2, 3, 1}, {6, 2, 3, 12, 0, 2, 3, 1}, {9, 6, 6, 18, 6, 2, 3, 1}, {6, 2, 3, 12, 0, 2, 3, 1}};
     SKIP_UNLESS(VT_GOLDEN_FOLDER "index.json");
     SKIP_UNLESS(VT_GOLDEN_MODEL "/model.safetensors");
+    if (_i > 0 && !vt_test_long(pictures[_i].name)) /* a minute each */
+        return;
     vt_bench b;
     vt_golden_group found[VT_COUNT(groups)] = {{.name = NULL}};
     open_measured(&m, &b, _i);

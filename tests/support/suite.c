@@ -35,6 +35,14 @@ int vt_test_main(const char *name, TCase *tc)
     return failed == 0 && run > 0 ? 0 : 1;
 }
 
+bool vt_test_long(const char *what)
+{
+    const bool asked = getenv("VT_TEST_LONG") != NULL;
+    if (!asked)
+        printf("left to VT_TEST_LONG=1: %s\n", what);
+    return asked;
+}
+
 const char *vt_shared(const char *relative)
 {
     static char paths[8][1024];

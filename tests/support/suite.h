@@ -26,6 +26,10 @@ int vt_test_main(const char *name, TCase *tc);
 
 const char *vt_shared(const char *relative); /* static buffers, the last 8 results stay valid */
 int vt_shared_missing(const char *relative); /* prints the skip line; fails the test when shared data are required */
+/* Whether VT_TEST_LONG asks for what takes minutes and is left to `.ci/check-long golden`; if not, `what` is said to be left
+ * out. */
+bool vt_test_long(const char *what);
+
 #define SKIP_UNLESS(relative)                                                                                          \
     do {                                                                                                               \
         if (vt_shared_missing(relative))                                                                               \
