@@ -44,12 +44,12 @@ static bool is_about_classes(const vt_explainer *x)
 
 static void check_map(const bench *b, const vt_explainer *x, const vt_map *map)
 {
-    const bool pixels = map->unit == VT_UNIT_PIXEL;
+    const bool pixels = map->unit == VT_UNIT_PIXEL, regions = map->unit == VT_UNIT_REGION;
+    const size_t h = pixels ? b->info->image_h : b->info->grid_h, w = pixels ? b->info->image_w : b->info->grid_w;
     double sum = 0.0;
     ck_assert_ptr_eq(map->method, x);
-    ck_assert_msg(map->h == (pixels ? b->info->image_h : b->info->grid_h) &&
-                      map->w == (pixels ? b->info->image_w : b->info->grid_w),
-                  "%s, %s: a map of %zu x %zu", b->folder, x->name, map->h, map->w);
+    ck_assert_msg(regions ? map->h <= h && map->w <= w : map->h == h && map->w == w, "%s, %s: a map of %zu x %zu",
+                  b->folder, x->name, map->h, map->w);
     ck_assert_msg(map->has_target == is_about_classes(x), "%s, %s: target", b->folder, x->name);
     for (size_t p = 0; p < map->h * map->w; p++) {
         ck_assert_msg(isfinite(map->values[p]), "%s, %s: value %zu is %g", b->folder, x->name, p,
@@ -83,6 +83,11 @@ static const char *lacks(const bench *b, const vt_explainer *x, bool full)
     static const char *const relevance[] = {"attn_lrp", NULL}, *const rules[] = {"chefer_lrp", NULL},
                              *const asks[] = {"raw_attention", NULL};
     const vt_model_info *info = b->info;
+    const vt_param *link = vt_param_find(x->params, x->params_count, "link");
+    if (info->regression && link && strcmp(link->choices[(size_t)link->def], "probability") == 0)
+        return "no probabilities";
+    if (info->regression && strcmp(x->name, "minimal_evidence") == 0)
+        return "no class";
     if (is_about_classes(x) && info->classes == 0 && !info->has_texts)
         return "no head";
     if (x->family == VT_FAMILY_CONCEPT && !info->has_texts)
