@@ -341,7 +341,7 @@ START_TEST(one_picture)
         {6, 2, 3, 12, 4, 2, 3, 1}, {6, 2, 3, 12, 0, 2, 3, 1}, {9, 6, 6, 18, 6, 2, 3, 1}, {6, 2, 3, 12, 0, 2, 3, 1}};
     SKIP_UNLESS(VT_GOLDEN_FOLDER "index.json");
     SKIP_UNLESS(VT_GOLDEN_MODEL "/model.safetensors");
-    if (_i > 0 && !vt_test_long(pictures[_i].name)) /* a minute each */
+    if ((_i > 0 || !vt_test_packed()) && !vt_test_long(pictures[_i].name)) /* a minute each */
         return;
     vt_bench b;
     vt_golden_group found[VT_COUNT(groups)] = {{.name = NULL}};
@@ -368,6 +368,8 @@ START_TEST(random_maps_have_saco_zero)
     double sum = 0.0, square = 0.0;
     SKIP_UNLESS(VT_GOLDEN_FOLDER "index.json");
     SKIP_UNLESS(VT_GOLDEN_MODEL "/model.safetensors");
+    if (!vt_test_packed() && !vt_test_long("random maps"))
+        return;
     vt_bench b;
     open_measured(&m, &b, 2);
     m.map = (vt_map){.unit = VT_UNIT_PATCH, .h = 14, .w = 14, .values = m.values};
