@@ -82,7 +82,8 @@ static int add_word(const vts_cli *cli, files *f, const char *word)
     closedir(folder);
     if (!room)
         return vts_usage(cli, "no memory for the names in %s", word);
-    qsort(f->paths + first, f->count - first, sizeof *f->paths, by_bytes);
+    if (f->count > first)
+        qsort(f->paths + first, f->count - first, sizeof *f->paths, by_bytes);
     return 0;
 }
 
