@@ -12,6 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+enum { INTERRUPTIONS = 2 };
+#else
+enum { INTERRUPTIONS = 4 };
+#endif
+
 static char folder[256];
 static char text[1 << 16];
 
@@ -152,6 +159,10 @@ END_TEST
 
 START_TEST(more_methods_than_a_request_takes)
 {
+#ifdef SANITIZED
+    if (!vt_test_long("every method in one evaluation, under a sanitizer"))
+        return;
+#endif
     runs(0, "% evaluate static/samples/coffee.jpg --metrics gini --random_maps 3 "
             "--masks 16 --players 2 --samples 24 --budget 300 -o @/one -q 2> @/.err");
     size_t lines = 0, methods = 0;
@@ -194,6 +205,6 @@ START_TEST(what_is_refused)
 END_TEST
 
 VT_SUITE("evaluate", tcase_add_checked_fixture(tc, setup, teardown), tcase_set_timeout(tc, 600.0),
-         tcase_add_loop_test(tc, same_bytes_for_any_jobs_and_after_interruptions, 0, 4),
+         tcase_add_loop_test(tc, same_bytes_for_any_jobs_and_after_interruptions, 0, INTERRUPTIONS),
          tcase_add_test(tc, numbers_are_the_engines), tcase_add_test(tc, broken_pictures_are_said_and_kept),
          tcase_add_test(tc, more_methods_than_a_request_takes), tcase_add_test(tc, what_is_refused))
