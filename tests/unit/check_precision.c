@@ -113,7 +113,8 @@ START_TEST(a_method_computes_in_it_and_the_answer_says_how_far_off)
         expected = fmax(expected, fabs(full[c] - half[c]));
     ck_assert_double_gt(expected, 0.0);
     ck_assert_double_lt(expected, 0.05);
-    ck_assert_double_eq_tol(in_bf16->maps[0].bf16_error, expected, 1e-9);
+    /* The forward of the prediction computes fewer rows than that of the method, for which OpenBLAS takes another kernel. */
+    ck_assert_double_eq_tol(in_bf16->maps[0].bf16_error, expected, 2e-7);
     for (size_t k = 0; k < in_fp32->predictions_count; k++) { /* the prediction stays in fp32 */
         ck_assert_int_eq(in_bf16->predictions[k].index, in_fp32->predictions[k].index);
         ck_assert(in_bf16->predictions[k].logit == in_fp32->predictions[k].logit);
