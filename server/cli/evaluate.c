@@ -187,7 +187,9 @@ static int open_requests(plan *p)
 {
     vt_pair *pairs = calloc(p->cli->pairs_count + 4, sizeof *pairs);
     vt_limits limits = vt_limits_default;
-    int code = pairs ? 0 : vts_usage(p->cli, "no memory for the requests");
+    int code = 0;
+    if (!pairs)
+        return vts_usage(p->cli, "no memory for the requests");
     limits.cost_max = 1e12; /* as for vitral explain */
     limits.values_max = UINT64_MAX;
     for (size_t first = 0, end; code == 0 && first < p->methods_count; first = end) {

@@ -70,13 +70,15 @@ static vt_status settle(const vt_model_info *info, void *raw, const bool *given,
         p->budget = 2 * P < BUDGET_MAX ? (int)(2 * P) : BUDGET_MAX;
     if ((size_t)p->budget >= least)
         return VT_OK;
-    vt_error_set(err, VT_E_INVALID, "budget", "%d forwards are too few to rank %zu patches and look for a set",
-                 p->budget, P);
+    /* what nobody asked for cannot be at fault: then it is the method that this grid is too fine for */
+    const vt_status status = given[BUDGET] ? VT_E_INVALID : VT_E_UNSUPPORTED;
+    vt_error_set(err, status, given[BUDGET] ? "budget" : "method",
+                 "%d forwards are too few to rank %zu patches and look for a set", p->budget, P);
     if (least <= BUDGET_MAX)
         vt_error_allow(err, "%zu <= budget <= %d", least, BUDGET_MAX);
     else
         vt_error_allow(err, "%d <= budget <= %d, with from=gradient", HALVINGS, BUDGET_MAX);
-    return VT_E_INVALID;
+    return status;
 }
 
 static uint32_t needs_of(const void *raw)
