@@ -145,6 +145,17 @@ static void mlp_backward(vt_trace *tr, size_t l, vt_rule rule, size_t rows)
         memcpy(kept + k * T * D, tr->g_tmp + k * T * D, rows * D * sizeof *kept);
 }
 
+/* What is kept of attention times its gradient, while both are at hand. */
+static void keep_weighted(vt_trace *tr, size_t l, size_t k, const float *attn, const float *dattn)
+{
+    float *const kept[VT_WEIGHTEDS] = {tr->weighted_mean, tr->weighted_max, tr->weighted_min, tr->weighted_positive};
+    const size_t steps[VT_WEIGHTEDS] = {tr->weighted_mean_step, tr->weighted_max_step, tr->weighted_min_step,
+                                        tr->weighted_positive_step};
+    for (size_t kind = 0; kind < VT_WEIGHTEDS; kind++)
+        if (kept[kind])
+            vt_weigh(kept[kind] + l * steps[kind] + k * tr->T * tr->T, attn, dattn, (vt_weighted)kind, tr->H, tr->T);
+}
+
 /* dy/dA and dy/dS of block l from g_z at its middle; below: and dy/d(qkv). */
 static void heads_backward(vt_trace *tr, size_t l, size_t rows, bool below)
 {
@@ -162,9 +173,10 @@ static void heads_backward(vt_trace *tr, size_t l, size_t rows, bool below)
         }
         vt_linear_backward(tr->backend, g_out, dout, w->proj_w, rows, D, D);
         memset(g_out + rows * D, 0, (T - rows) * D * sizeof *g_out);
+        const float *attn = tr->attn + l * tr->attn_step + k * htt; /* (H, T, T) */
         vt_attention_backward(tr->backend, below ? tr->g_qkv + k * T * 3 * D : NULL, dattn + k * htt, dscore + k * htt,
-                              g_out, tr->attn + l * tr->attn_step + k * htt, tr->qkv + l * tr->qkv_step + k * T * 3 * D,
-                              T, D, tr->H, rows);
+                              g_out, attn, tr->qkv + l * tr->qkv_step + k * T * 3 * D, T, D, tr->H, rows);
+        keep_weighted(tr, l, k, attn, dattn + k * htt);
     }
 }
 
@@ -304,6 +316,7 @@ static vt_status borrow(vt_trace *out, const vt_trace *trace, vt_arena *arena, v
         return st;
     *out = *trace;
     out->lowest = 0;
+    out->weighted_mean = out->weighted_max = out->weighted_min = out->weighted_positive = NULL;
     out->attn_grad = out->block_grad = out->norm1_grad = out->norm2_grad = out->input_grad = NULL;
     if (out->score_grad_step == 0)
         return VT_OK;

@@ -44,17 +44,24 @@ static size_t rows_of(const vt_trace *tr)
     return row_of(tr, tr->N);
 }
 
-/* x (rows of all pictures from row `first` on, D): what `place` of block l gives out, of `count` rows of picture k. */
-static void edit(const vt_trace *tr, size_t l, vt_place place, size_t k, float *x, size_t count)
+/* x (rows of pictures k ... end - 1, D): what `place` of block l gives out. most: rows of each picture, or all that it has. */
+static void edit(const vt_trace *tr, size_t l, vt_place place, size_t k, size_t end, size_t most, float *x)
 {
-    if (tr->changes.edit)
-        tr->changes.edit(tr->changes.host, l, place, k, x, count);
+    for (size_t j = k; tr->changes.edit && j < end; j++) {
+        const size_t T = tokens_of(tr, j);
+        tr->changes.edit(tr->changes.host, l, place, j, x + (row_of(tr, j) - row_of(tr, k)) * tr->D,
+                         T < most ? T : most);
+    }
 }
 
-static void edit_all(const vt_trace *tr, size_t l, vt_place place, float *x)
+/* Where the pictures end that go through a block together with picture k. Our own kernels gain nothing from more rows than
+ * one picture has, and what a block makes of it stays in the cache; OpenBLAS takes all it can get. */
+static size_t group_end(const vt_trace *tr, size_t k)
 {
-    for (size_t k = 0; tr->changes.edit && k < tr->N; k++)
-        edit(tr, l, place, k, x + row_of(tr, k) * tr->D, tokens_of(tr, k));
+    size_t end = tr->panels ? k + 1 : tr->N;
+    while (end < tr->N && row_of(tr, end + 1) - row_of(tr, k) <= tr->T)
+        end++;
+    return end;
 }
 
 static void norm_forward(float *out, float *mean, float *rstd, const float *x, const vt_norm_weights *w, float eps,
@@ -150,21 +157,21 @@ vt_status vt_forward_embed(vt_trace *tr, const float *input, vt_control *control
     return VT_OK;
 }
 
-/* q and k of each head go through norms of their own; a backward wants them as they were before. */
-static void normalise_heads(vt_trace *tr, size_t l)
+/* q and k of each head, R rows from row `first` on, go through norms of their own; a backward wants them as they were. */
+static void normalise_heads(vt_trace *tr, size_t l, size_t first, size_t R)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
-    const size_t D = tr->D, R = rows_of(tr);
-    float *qkv = tr->qkv + l * tr->qkv_step; /* (R, 3D) */
+    const size_t D = tr->D;
+    float *qkv = tr->qkv + l * tr->qkv_step + first * 3 * D; /* (R, 3D) */
 
     for (size_t t = 0; tr->qk_raw && t < R; t++)
-        memcpy(tr->qk_raw + l * tr->qk_raw_step + t * 2 * D, qkv + t * 3 * D, 2 * D * sizeof *qkv);
+        memcpy(tr->qk_raw + l * tr->qk_raw_step + (first + t) * 2 * D, qkv + t * 3 * D, 2 * D * sizeof *qkv);
     vt_head_norm_forward(qkv, 3 * D, w->q_norm.gamma, w->q_norm.beta, tr->info->norm_eps, R, D, tr->H);
     vt_head_norm_forward(qkv + D, 3 * D, w->k_norm.gamma, w->k_norm.beta, tr->info->norm_eps, R, D, tr->H);
 }
 
-/* The heads of each picture as one matrix, where that is all that is kept of them. */
-static void keep_fused(vt_trace *tr, size_t l)
+/* The heads of picture k as one matrix, where that is all that is kept of them. */
+static void keep_fused(vt_trace *tr, size_t l, size_t k, const float *attn)
 {
     float *const kept[VT_FUSIONS] = {
         [VT_FUSE_MEAN] = tr->attn_mean, [VT_FUSE_MAX] = tr->attn_max, [VT_FUSE_MIN] = tr->attn_min};
@@ -172,35 +179,35 @@ static void keep_fused(vt_trace *tr, size_t l)
         [VT_FUSE_MEAN] = tr->attn_mean_step, [VT_FUSE_MAX] = tr->attn_max_step, [VT_FUSE_MIN] = tr->attn_min_step};
     const size_t n = tr->T * tr->T;
     for (size_t f = 0; f < VT_FUSIONS; f++)
-        for (size_t k = 0; kept[f] && k < tr->N; k++)
-            vt_fuse_heads(kept[f] + l * steps[f] + k * n, tr->attn + l * tr->attn_step + k * tr->H * n, (vt_fusion)f,
-                          tr->H, n);
+        if (kept[f])
+            vt_fuse_heads(kept[f] + l * steps[f] + k * n, attn, (vt_fusion)f, tr->H, n);
 }
 
+/* out, qkv: of picture k. */
 static void attend(vt_trace *tr, float *out, const float *qkv, size_t l, size_t k, size_t rows)
 {
     const vt_changes *c = &tr->changes;
-    vt_attention_hidden_forward(tr->backend, out, tr->attn + l * tr->attn_step + k * tr->attn_picture, qkv,
-                                c->keys ? c->keys + k * tr->T : NULL, c->after, tokens_of(tr, k), tr->D, tr->H, rows);
+    float *attn = tr->attn + l * tr->attn_step + k * tr->attn_picture; /* (H, T, T) */
+    vt_attention_hidden_forward(tr->backend, out, attn, qkv, c->keys ? c->keys + k * tr->T : NULL, c->after,
+                                tokens_of(tr, k), tr->D, tr->H, rows);
+    keep_fused(tr, l, k, attn);
 }
 
-/* The MLP's half of block l for `count` rows from row `first` of all pictures on: z_out = z_mid + MLP(norm2(z_mid)).
- * k: whose rows they are; N: everybody's. */
-static void mlp_forward(vt_trace *tr, size_t l, size_t k, size_t first, size_t count)
+/* The MLP's half of block l for pictures k ... end - 1, all rows, or of a single picture the first `most`:
+ * z_out = z_mid + MLP(norm2(z_mid)). */
+static void mlp_forward(vt_trace *tr, size_t l, size_t k, size_t end, size_t most)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
     const vt_packed_block *p = packed_block(tr, l);
-    const size_t D = tr->D, M = tr->M, R = rows_of(tr);
+    const size_t D = tr->D, M = tr->M, R = rows_of(tr), first = row_of(tr, k), all = row_of(tr, end) - first;
+    const size_t count = end == k + 1 && most < all ? most : all;
     const float *z_mid = tr->z_mid + l * tr->z_mid_step + first * D; /* (count, D) */
     float *z_out = tr->z + (l + 1) * tr->z_step + first * D;         /* (count, D) */
     float *mlp = tr->mlp_in + l * tr->mlp_in_step + first * M;       /* (count, M) */
 
     norm_forward(tr->s_norm, tr->norm2_mean + l * R + first, tr->norm2_rstd + l * R + first, z_mid, &w->norm2,
                  tr->info->norm_eps, count, D);
-    if (k < tr->N)
-        edit(tr, l, VT_PLACE_NORM2, k, tr->s_norm, count);
-    else
-        edit_all(tr, l, VT_PLACE_NORM2, tr->s_norm);
+    edit(tr, l, VT_PLACE_NORM2, k, end, most, tr->s_norm);
     linear(tr, mlp, tr->s_norm, w->fc1_w, p->fc1, w->fc1_b, count, D, M);
     if (w->gate_w) {
         float *gate = tr->gate_in + l * tr->gate_in_step + first * M; /* (count, M) */
@@ -210,34 +217,42 @@ static void mlp_forward(vt_trace *tr, size_t l, size_t k, size_t first, size_t c
         vt_gelu_forward(tr->s_mlp, mlp, count * M, (int)tr->info->activation);
     }
     linear_residual(tr, z_out, z_mid, tr->s_mlp, w->fc2_w, p->fc2, w->fc2_b, w->ls2, count, M);
-    if (k < tr->N)
-        edit(tr, l, VT_PLACE_BLOCK, k, z_out, count);
-    else
-        edit_all(tr, l, VT_PLACE_BLOCK, z_out);
+    edit(tr, l, VT_PLACE_BLOCK, k, end, most, z_out);
 }
 
-static void block_forward(vt_trace *tr, size_t l)
+/* Block l for pictures k ... end - 1. */
+static void group_forward(vt_trace *tr, size_t l, size_t k, size_t end)
 {
     const vt_block_weights *w = &tr->weights->blocks[l];
     const vt_packed_block *p = packed_block(tr, l);
-    const size_t D = tr->D, R = rows_of(tr);
-    const float *z_in = tr->z + l * tr->z_step;    /* (R, D) */
-    float *z_mid = tr->z_mid + l * tr->z_mid_step; /* (R, D) */
-    float *qkv = tr->qkv + l * tr->qkv_step;       /* (R, 3D) */
+    const size_t D = tr->D, all = rows_of(tr), first = row_of(tr, k), R = row_of(tr, end) - first;
+    const float *z_in = tr->z + l * tr->z_step + first * D;    /* (R, D) */
+    float *z_mid = tr->z_mid + l * tr->z_mid_step + first * D; /* (R, D) */
+    float *qkv = tr->qkv + l * tr->qkv_step + first * 3 * D;   /* (R, 3D) */
 
-    norm_forward(tr->s_norm, tr->norm1_mean + l * R, tr->norm1_rstd + l * R, z_in, &w->norm1, tr->info->norm_eps, R, D);
-    edit_all(tr, l, VT_PLACE_NORM1, tr->s_norm);
+    norm_forward(tr->s_norm, tr->norm1_mean + l * all + first, tr->norm1_rstd + l * all + first, z_in, &w->norm1,
+                 tr->info->norm_eps, R, D);
+    edit(tr, l, VT_PLACE_NORM1, k, end, SIZE_MAX, tr->s_norm);
     if (tr->panels)
         linear_packed(tr, qkv, tr->s_norm, p->qkv, w->qkv_b, NULL, R, D, 3 * D);
     else
         vt_qkv_forward(qkv, tr->s_norm, w->qkv_w, w->qkv_b, R, D);
     if (w->q_norm.gamma)
-        normalise_heads(tr, l);
-    for (size_t k = 0; k < tr->N; k++)
-        attend(tr, tr->s_out + row_of(tr, k) * D, qkv + row_of(tr, k) * 3 * D, l, k, tokens_of(tr, k));
-    keep_fused(tr, l);
+        normalise_heads(tr, l, first, R);
+    for (size_t j = k; j < end; j++) {
+        const size_t at = row_of(tr, j) - first;
+        attend(tr, tr->s_out + at * D, qkv + at * 3 * D, l, j, tokens_of(tr, j));
+    }
     linear_residual(tr, z_mid, z_in, tr->s_out, w->proj_w, p->proj, w->proj_b, w->ls1, R, D);
-    mlp_forward(tr, l, tr->N, 0, R);
+    mlp_forward(tr, l, k, end, SIZE_MAX);
+}
+
+static void block_forward(vt_trace *tr, size_t l)
+{
+    for (size_t k = 0, end; k < tr->N; k = end) {
+        end = group_end(tr, k);
+        group_forward(tr, l, k, end);
+    }
 }
 
 /* The last block where only the first rows of each picture are read: they ask, every token is asked. The other rows
@@ -256,7 +271,7 @@ static void last_block_forward(vt_trace *tr, size_t l)
         const size_t at = row_of(tr, k), T = tokens_of(tr, k);
         norm_forward(tr->s_norm, tr->norm1_mean + l * R + at, tr->norm1_rstd + l * R + at, z_in + at * D, &w->norm1,
                      tr->info->norm_eps, T, D);
-        edit(tr, l, VT_PLACE_NORM1, k, tr->s_norm, T);
+        edit(tr, l, VT_PLACE_NORM1, k, k + 1, SIZE_MAX, tr->s_norm);
         if (tr->backend == VT_BACKEND_BF16)
             vt_qkv_bf16_rows(qkv + at * 3 * D, halved(tr, tr->s_norm, T, D), p->qkv, w->qkv_b, T, D, rows);
         else if (tr->panels)
@@ -266,11 +281,10 @@ static void last_block_forward(vt_trace *tr, size_t l)
         attend(tr, tr->s_out, qkv + at * 3 * D, l, k, rows);
         linear_residual(tr, z_mid + at * D, z_in + at * D, tr->s_out, w->proj_w, p->proj, w->proj_b, w->ls1, rows, D);
         memcpy(z_mid + (at + rows) * D, z_in + (at + rows) * D, (T - rows) * D * sizeof *z_mid);
-        mlp_forward(tr, l, k, at, rows);
+        mlp_forward(tr, l, k, k + 1, rows);
         if (z_out != z_in)
             memcpy(z_out + (at + rows) * D, z_in + (at + rows) * D, (T - rows) * D * sizeof *z_out);
     }
-    keep_fused(tr, l);
 }
 
 /* Norms of the tokens before the last block, where register artefacts show as a few outliers. */

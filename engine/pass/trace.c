@@ -17,6 +17,7 @@ typedef enum trace_size {
     SIZE_HTT,
     SIZE_TT,
     SIZE_TM,
+    SIZE_WEIGHTED,
     SIZE_T,
     SIZE_FEATURES,
     SIZE_POOLED,
@@ -32,6 +33,7 @@ typedef enum trace_size {
 typedef enum trace_when {
     WHEN_ALWAYS,   /* kept if asked for, else one layer of scratch */
     WHEN_BACKWARD, /* the same, but only in a trace that a backward will run on */
+    WHEN_WEIGHTED, /* the same, but only where attention is weighted by its gradient */
     WHEN_ASKED     /* kept if asked for or read by a backward, else absent */
 } trace_when;
 
@@ -68,8 +70,12 @@ static const trace_row rows[] = {
     {PER_LAYER(attn_min), SIZE_TT, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_ATTN_MIN, false},
     {PER_LAYER(mlp_in), SIZE_TM, 0, WHEN_ALWAYS, IN_ALL, 0, true},
     {PER_LAYER(gate_in), SIZE_TM, 0, WHEN_ALWAYS, IN_GATED, 0, true},
-    {PER_LAYER(attn_grad), SIZE_HTT, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_ATTN_GRAD, false},
+    {PER_LAYER(attn_grad), SIZE_HTT, 0, WHEN_WEIGHTED, IN_ALL, VT_NEEDS_ATTN_GRAD, false},
     {PER_LAYER(score_grad), SIZE_HTT, 0, WHEN_BACKWARD, IN_ALL, VT_NEEDS_SCORE_GRAD, false},
+    {PER_LAYER(weighted_mean), SIZE_WEIGHTED, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_WEIGHTED_MEAN, false},
+    {PER_LAYER(weighted_max), SIZE_WEIGHTED, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_WEIGHTED_MAX, false},
+    {PER_LAYER(weighted_min), SIZE_WEIGHTED, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_WEIGHTED_MIN, false},
+    {PER_LAYER(weighted_positive), SIZE_WEIGHTED, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_WEIGHTED_POSITIVE, false},
     {PER_LAYER(block_grad), SIZE_TD, 1, WHEN_ASKED, IN_ALL, VT_NEEDS_BLOCK_GRAD, false},
     {PER_LAYER(norm1_grad), SIZE_TD, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_NORM_GRAD, false},
     {PER_LAYER(norm2_grad), SIZE_TD, 0, WHEN_ASKED, IN_ALL, VT_NEEDS_NORM_GRAD, false},
@@ -144,6 +150,7 @@ static size_t floats_of(const vt_model_info *info, trace_size size, uint32_t nee
     case SIZE_HTT:
         return (attention_is_read(needs) ? images : 1) * info->heads * T * T;
     case SIZE_TT:
+    case SIZE_WEIGHTED:
         return images * T * T;
     case SIZE_TM:
         return images * T * info->mlp_width;
@@ -203,6 +210,8 @@ static size_t levels_of(const trace_row *row, const vt_model_info *info, uint32_
         return 0;
     if (row->size == SIZE_TT && (backward || (needs & VT_NEEDS_ATTN)))
         return 0; /* made from the heads, which are kept */
+    if (row->size == SIZE_WEIGHTED && (needs & VT_NEEDS_ATTN_GRAD))
+        return 0; /* made from both factors, which are kept */
     *kept = row->step != SIZE_MAX && ((needs & row->kept_for) != 0 || (row->backward_reads && backward));
     if (*kept)
         return info->layers + row->extra_levels;
@@ -211,6 +220,8 @@ static size_t levels_of(const trace_row *row, const vt_model_info *info, uint32_
         return 1;
     case WHEN_BACKWARD:
         return backward ? 1 : 0;
+    case WHEN_WEIGHTED:
+        return needs & VT_NEEDS_WEIGHTED ? 1 : 0;
     case WHEN_ASKED:
         return row->step == SIZE_MAX && (needs & row->kept_for) != 0 ? 1 : 0;
     }
@@ -335,26 +346,31 @@ uint32_t vt_needs_fused(vt_fusion fusion)
     return fusion == VT_FUSE_MAX ? VT_NEEDS_ATTN_MAX : fusion == VT_FUSE_MIN ? VT_NEEDS_ATTN_MIN : VT_NEEDS_ATTN_MEAN;
 }
 
-bool vt_trace_fused_attn(const vt_trace *trace, size_t layer, vt_fusion fusion, float *out)
+const float *vt_trace_fused_attn(const vt_trace *trace, size_t layer, vt_fusion fusion, float *room)
 {
+    const float *const kept[VT_FUSIONS] = {
+        [VT_FUSE_MEAN] = trace->attn_mean, [VT_FUSE_MAX] = trace->attn_max, [VT_FUSE_MIN] = trace->attn_min};
+    const size_t steps[VT_FUSIONS] = {[VT_FUSE_MEAN] = trace->attn_mean_step,
+                                      [VT_FUSE_MAX] = trace->attn_max_step,
+                                      [VT_FUSE_MIN] = trace->attn_min_step};
     const float *heads = vt_trace_attn(trace, layer);
-    const size_t n = trace->T * trace->T;
-    const float *kept = trace->attn_mean;
-    size_t step = trace->attn_mean_step;
-    if (fusion == VT_FUSE_MAX) {
-        kept = trace->attn_max;
-        step = trace->attn_max_step;
-    } else if (fusion == VT_FUSE_MIN) {
-        kept = trace->attn_min;
-        step = trace->attn_min_step;
-    }
-    if (heads)
-        vt_fuse_heads(out, heads, fusion, trace->H, n);
-    else if (kept && layer < trace->L)
-        memcpy(out, kept + layer * step, n * sizeof *out);
+    if (!heads)
+        return kept[fusion] && layer < trace->L ? kept[fusion] + layer * steps[fusion] : NULL;
+    vt_fuse_heads(room, heads, fusion, trace->H, trace->T * trace->T);
+    return room;
+}
+
+uint32_t vt_needs_weighted(vt_weighted kind)
+{
+    return VT_NEEDS_WEIGHTED_MEAN << kind;
+}
+
+void vt_weigh(float *out, const float *attn, const float *grad, vt_weighted kind, size_t H, size_t T)
+{
+    if (kind == VT_WEIGHTED_POSITIVE)
+        vt_fuse_positive(out, attn, grad, H, T * T);
     else
-        return false;
-    return true;
+        vt_fuse_products(out, attn, grad, (vt_fusion)kind, H, T * T);
 }
 
 const float *vt_trace_qkv(const vt_trace *trace, size_t layer)
@@ -374,7 +390,23 @@ static bool has_gradients(const vt_trace *trace, size_t layer)
 
 const float *vt_trace_attn_grad(const vt_trace *trace, size_t layer)
 {
-    return trace->attn_grad && has_gradients(trace, layer) ? trace->attn_grad + layer * trace->attn_grad_step : NULL;
+    return trace->attn_grad_step && has_gradients(trace, layer) ? trace->attn_grad + layer * trace->attn_grad_step
+                                                                : NULL;
+}
+
+const float *vt_trace_weighted(const vt_trace *trace, size_t layer, vt_weighted kind, float *room)
+{
+    const float *const kept[VT_WEIGHTEDS] = {trace->weighted_mean, trace->weighted_max, trace->weighted_min,
+                                             trace->weighted_positive};
+    const size_t steps[VT_WEIGHTEDS] = {trace->weighted_mean_step, trace->weighted_max_step, trace->weighted_min_step,
+                                        trace->weighted_positive_step};
+    const float *attn = vt_trace_attn(trace, layer), *grad = vt_trace_attn_grad(trace, layer);
+    if (kept[kind])
+        return has_gradients(trace, layer) ? kept[kind] + layer * steps[kind] : NULL;
+    if (!attn || !grad)
+        return NULL;
+    vt_weigh(room, attn, grad, kind, trace->H, trace->T);
+    return room;
 }
 
 const float *vt_trace_score_grad(const vt_trace *trace, size_t layer)

@@ -81,6 +81,10 @@ typedef struct vt_trace {
     size_t attn_grad_step; /* (L, N, H, T, T): dy/dA */
     float *score_grad;
     size_t score_grad_step; /* (L, N, H, T, T): dy/dS */
+    float *weighted_mean, *weighted_max, *weighted_min,
+        *weighted_positive; /* (L, N, T, T): of the heads' A * dy/dA; NULL
+                                                                              where not asked for, or both are kept */
+    size_t weighted_mean_step, weighted_max_step, weighted_min_step, weighted_positive_step;
     float *block_grad;
     size_t block_grad_step; /* (L + 1, N, T, D): dy/dz */
     float *norm1_grad;
@@ -163,10 +167,23 @@ VT_MUST_USE vt_status vt_block_backward(const vt_trace *trace, size_t layer, con
  * VT_NEEDS_NORM_GRAD or VT_NEEDS_RESIDUAL. */
 void vt_trace_norm_output(const vt_trace *trace, size_t layer, int which, float *out);
 
-/* out (T, T): the heads of a layer's attention as one matrix, of the first picture. False when the trace was made neither
- * for that (VT_NEEDS_ATTN_MEAN, _MAX, _MIN) nor for the attention of every head. */
-bool vt_trace_fused_attn(const vt_trace *trace, size_t layer, vt_fusion fusion, float *out);
+/* (T, T): the heads of a layer's attention as one matrix, of the first picture: where it was kept, or made in `room` (T, T).
+ * NULL when the trace was made neither for that (VT_NEEDS_ATTN_MEAN, _MAX, _MIN) nor for the attention of every head. */
+const float *vt_trace_fused_attn(const vt_trace *trace, size_t layer, vt_fusion fusion, float *room);
 uint32_t vt_needs_fused(vt_fusion fusion); /* the need that keeps it */
+
+/* The same of attention times its gradient (VT_NEEDS_WEIGHTED_*, or both of every head). */
+typedef enum vt_weighted {
+    VT_WEIGHTED_MEAN, /* as vt_fusion, */
+    VT_WEIGHTED_MAX,
+    VT_WEIGHTED_MIN,
+    VT_WEIGHTED_POSITIVE, /* and the mean of positive parts */
+    VT_WEIGHTEDS
+} vt_weighted;
+const float *vt_trace_weighted(const vt_trace *trace, size_t layer, vt_weighted kind, float *room);
+uint32_t vt_needs_weighted(vt_weighted kind);
+/* out (T, T) of one picture's heads, attn and grad (H, T, T) */
+void vt_weigh(float *out, const float *attn, const float *grad, vt_weighted kind, size_t H, size_t T);
 
 /* Accessors for the methods, of the first picture; NULL when the trace was not made for it. */
 const float *vt_trace_attn(const vt_trace *trace, size_t layer);                 /* (H, T, T) */

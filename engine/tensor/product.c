@@ -25,6 +25,12 @@ typedef struct vt_strip {
     size_t ld_out, x_row, x_depth, ld_start, next_row, depth, rows, width;
 } vt_strip;
 
+/* Columns that a kernel reads and writes of a panel of `wide`. */
+static size_t grain(size_t wide)
+{
+    return (wide + VT_NARROW - 1) / VT_NARROW * VT_NARROW;
+}
+
 #define TILE_NAME(x) x##_plain
 #define TILE_TARGET
 #define TILE_ROWS 4
@@ -56,14 +62,15 @@ typedef struct vt_strip {
 static const struct {
     const char *name;
     void (*strip)(const vt_strip *);
+    void (*gather)(float *restrict to, const float *restrict from, size_t ld, float scale, size_t depth, size_t wide);
 } tiles[VT_TILES] = {
-    [VT_TILE_PLAIN] = {"plain", strip_plain},
+    [VT_TILE_PLAIN] = {"plain", strip_plain, gather_plain},
 #ifdef VT_HAS_X86_TILES
-    [VT_TILE_AVX2] = {"avx2", strip_avx2},
-    [VT_TILE_AVX512] = {"avx512", strip_avx512},
+    [VT_TILE_AVX2] = {"avx2", strip_avx2, gather_avx2},
+    [VT_TILE_AVX512] = {"avx512", strip_avx512, gather_avx512},
 #else
-    [VT_TILE_AVX2] = {"avx2", NULL},
-    [VT_TILE_AVX512] = {"avx512", NULL},
+    [VT_TILE_AVX2] = {"avx2", NULL, NULL},
+    [VT_TILE_AVX512] = {"avx512", NULL, NULL},
 #endif
 };
 
@@ -165,11 +172,6 @@ typedef struct weights {
     const float *next; /* NULL: there is none, or it is not known where */
     size_t next_row;   /* floats from one input of that to the next */
 } weights;
-
-static size_t grain(size_t wide)
-{
-    return (wide + VT_NARROW - 1) / VT_NARROW * VT_NARROW;
-}
 
 static const float zeros[VT_PANEL];
 
@@ -275,17 +277,11 @@ void vt_product_rows(vt_tile tile, float *out, size_t ld_out, vt_left x, const f
     float gathered[VT_DEPTH * VT_PANEL] __attribute__((aligned(64))); /* (depth, VT_PANEL) */
     for (size_t o = 0; o < N; o += VT_PANEL) {
         const panel p = panel_at(tile, out, ld_out, x, NULL, more ? out : NULL, T, N, o);
-        const size_t width = grain(p.wide);
         for (size_t k = 0; k < K; k += VT_DEPTH) {
             const size_t depth = depth_at(K, k);
             const float *rows = w + k * ld_w + o;
             const float *next = k + depth < K ? rows + depth * ld_w : o + VT_PANEL < N ? w + o + VT_PANEL : NULL;
-            for (size_t i = 0; i < depth; i++) {
-                for (size_t j = 0; j < p.wide; j++)
-                    gathered[i * VT_PANEL + j] = scale * rows[i * ld_w + j];
-                for (size_t j = p.wide; j < width; j++)
-                    gathered[i * VT_PANEL + j] = 0.0f;
-            }
+            tiles[tile].gather(gathered, rows, ld_w, scale, depth, p.wide);
             piece(&p, &(weights){gathered, next, ld_w}, k, depth, k + depth >= K);
         }
     }

@@ -103,6 +103,19 @@ TILE_TARGET static void TILE_NAME(strip)(const vt_strip *s)
         TILE_NAME(narrow)(s, j);
 }
 
+/* to (depth, VT_PANEL) = scale * from (depth, wide), rows ld apart; zeros behind it, as far as a kernel reads. */
+TILE_TARGET static void TILE_NAME(gather)(float *restrict to, const float *restrict from, size_t ld, float scale,
+                                          size_t depth, size_t wide)
+{
+    const size_t width = grain(wide);
+    for (size_t i = 0; wide == VT_PANEL && i < depth; i++)
+        for (size_t j = 0; j < VT_PANEL; j += TILE_LANES)
+            *(TILE_NAME(vector) *)(to + i * VT_PANEL + j) = scale * *(const TILE_NAME(vector) *)(from + i * ld + j);
+    for (size_t i = 0; wide < VT_PANEL && i < depth; i++)
+        for (size_t j = 0; j < width; j++)
+            to[i * VT_PANEL + j] = j < wide ? scale * from[i * ld + j] : 0.0f;
+}
+
 #undef TILE_NAME
 #undef TILE_TARGET
 #undef TILE_ROWS

@@ -51,10 +51,19 @@ enum {
     /* of a trace, not of a method: it computes in bf16 and never goes backwards */
     VT_NEEDS_BF16 = 1u << 16,
     /* beside FORWARDS: those may be in bf16, for it makes its maps from what comes out of them and from no gradient */
-    VT_TAKES_BF16 = 1u << 17
+    VT_TAKES_BF16 = 1u << 17,
+    /* the heads' products of A and dy/dA as one matrix, (L, T, T): their mean, max or min, what is negative then 0, or the
+     * mean of their positive parts; made while a layer's gradients are at hand, so that nobody has to keep those */
+    VT_NEEDS_WEIGHTED_MEAN = 1u << 18,
+    VT_NEEDS_WEIGHTED_MAX = 1u << 19,
+    VT_NEEDS_WEIGHTED_MIN = 1u << 20,
+    VT_NEEDS_WEIGHTED_POSITIVE = 1u << 21
 };
+#define VT_NEEDS_WEIGHTED                                                                                              \
+    (VT_NEEDS_WEIGHTED_MEAN | VT_NEEDS_WEIGHTED_MAX | VT_NEEDS_WEIGHTED_MIN | VT_NEEDS_WEIGHTED_POSITIVE)
 #define VT_NEEDS_BACKWARD                                                                                              \
-    (VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_BLOCK_GRAD | VT_NEEDS_INPUT_GRAD | VT_NEEDS_NORM_GRAD)
+    (VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_BLOCK_GRAD | VT_NEEDS_INPUT_GRAD | VT_NEEDS_NORM_GRAD |       \
+     VT_NEEDS_WEIGHTED)
 
 enum {
     VT_YIELDS_SIGNED = 1u << 0,

@@ -8,6 +8,7 @@
  *
  *   VITRAL_BUILD   where vitrald is (default build)
  *   BENCH_PARTS    only these of passes,picture,methods,service
+ *   BENCH_METHODS  only these methods
  *   BENCH_JSON     file for the same figures, one JSON object a line
  *   PEERS_PYTHON, PEERS   a Python and a peers.py: measured before and after, with the model and the folder of the
  * picture */

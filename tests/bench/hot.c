@@ -104,7 +104,7 @@ static void between_products(void)
 
 static void discard(void)
 {
-    vt_discard_lowest(attention, TOKENS, 0.9, VT_PROTECT_CLS_SELF, true, 1);
+    (void)vt_discard_lowest(attention, attention, TOKENS, 0.9, VT_PROTECT_CLS_SELF, true, 1);
 }
 
 /* The method's own work, on a trace that is there. */

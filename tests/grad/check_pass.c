@@ -229,10 +229,12 @@ START_TEST(fused_attention_is_that_of_the_heads)
         for (size_t l = 0; l < info->layers; l++)
             for (int g = 0; g < VT_FUSIONS; g++) {
                 const bool kept = (asked & needs[g]) != 0;
-                ck_assert_int_eq(vt_trace_fused_attn(&part, l, (vt_fusion)g, got), kept);
+                const float *place = vt_trace_fused_attn(&part, l, (vt_fusion)g, got);
                 vt_fuse_heads(want, vt_trace_attn(&trace, l), (vt_fusion)g, info->heads, n);
-                ck_assert(!kept || memcmp(got, want, n * sizeof *got) == 0);
-                ck_assert(vt_trace_fused_attn(&trace, l, (vt_fusion)g, got) && memcmp(got, want, n * sizeof *got) == 0);
+                ck_assert_int_eq(place != NULL, kept);
+                ck_assert(!kept || (place != got && memcmp(place, want, n * sizeof *got) == 0));
+                ck_assert_ptr_eq(vt_trace_fused_attn(&trace, l, (vt_fusion)g, got), got);
+                ck_assert(memcmp(got, want, n * sizeof *got) == 0);
             }
         ck_assert(!vt_trace_fused_attn(&part, info->layers, VT_FUSE_MEAN, got));
         const size_t plain = vt_trace_bytes(info, 0, 1), more = keeps * info->layers * n * sizeof(float);
@@ -240,6 +242,51 @@ START_TEST(fused_attention_is_that_of_the_heads)
         ck_assert_uint_eq(vt_trace_bytes(info, asked | VT_NEEDS_ATTN, 1), vt_trace_bytes(info, VT_NEEDS_ATTN, 1));
     }
     free(want);
+    close_net();
+}
+END_TEST
+
+/* What is kept of attention times its gradient, alone and of several pictures, is what both of every head give; and where
+ * those are kept, it is not. */
+START_TEST(weighted_attention_is_that_of_the_heads)
+{
+    enum { N = 2 };
+    vt_error err = {0};
+    vt_trace part, two;
+    open_net((size_t)_i, VT_NEEDS_ATTN | VT_NEEDS_ATTN_GRAD | VT_NEEDS_WEIGHTED);
+    ck_assert(!trace.weighted_mean && !trace.weighted_max && !trace.weighted_min && !trace.weighted_positive);
+    const size_t T = info->tokens, n = T * T, pixels = 3 * info->image_h * info->image_w;
+    float *want = calloc(2 * n, sizeof *want), *got = want + n;
+    float *pictures = calloc(N * pixels, sizeof *pictures), *slopes = calloc(N * info->classes, sizeof *slopes);
+    ck_assert(want && pictures && slopes);
+    for (size_t k = 0; k < N; k++)
+        memcpy(pictures + k * pixels, image, pixels * sizeof *image);
+    for (size_t c = 0; c < N * info->classes; c++)
+        slopes[c] = c % info->classes % 2 ? -0.5f : 1.0f;
+    ck_assert_int_eq(vt_backward(&trace, slopes, NULL, &err), VT_OK);
+    for (int kind = 0; kind < VT_WEIGHTEDS; kind++) {
+        const uint32_t asked = vt_needs_weighted((vt_weighted)kind);
+        ck_assert_int_eq(vt_trace_open(&part, model, asked, arena, &err), VT_OK);
+        ck_assert_int_eq(vt_forward(&part, image, NULL, &err), VT_OK);
+        ck_assert_int_eq(vt_backward(&part, slopes, NULL, &err), VT_OK);
+        ck_assert_int_eq(vt_trace_open_batch(&two, model, asked, N, arena, &err), VT_OK);
+        ck_assert_int_eq(vt_forward(&two, pictures, NULL, &err), VT_OK);
+        ck_assert_int_eq(vt_backward(&two, slopes, NULL, &err), VT_OK);
+        ck_assert(!vt_trace_attn_grad(&part, 0) && !vt_trace_attn(&trace, info->layers));
+        for (size_t l = 0; l < info->layers; l++) {
+            vt_weigh(want, vt_trace_attn(&trace, l), vt_trace_attn_grad(&trace, l), (vt_weighted)kind, info->heads, T);
+            ck_assert_ptr_eq(vt_trace_weighted(&trace, l, (vt_weighted)kind, got), got);
+            ck_assert(memcmp(got, want, n * sizeof *got) == 0);
+            const float *kept = vt_trace_weighted(&part, l, (vt_weighted)kind, got);
+            ck_assert(kept && kept != got && memcmp(kept, want, n * sizeof *got) == 0);
+            const float *both = vt_trace_weighted(&two, l, (vt_weighted)kind, got);
+            for (size_t i = 0; i < N * n; i++)
+                ck_assert_msg(fabsf(both[i] - want[i % n]) < 1e-6f, "layer %zu, entry %zu", l, i);
+        }
+        ck_assert(!vt_trace_weighted(&part, info->layers, (vt_weighted)kind, got));
+        ck_assert(!vt_trace_weighted(&part, 0, (vt_weighted)((kind + 1) % VT_WEIGHTEDS), got));
+    }
+    free(want), free(pictures), free(slopes);
     close_net();
 }
 END_TEST
@@ -415,6 +462,7 @@ VT_SUITE("pass", tcase_add_loop_test(tc, logits_match_the_double_net, 0, (int)VT
          tcase_add_loop_test(tc, gradients_match_central_differences, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, needs_do_not_change_values, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, fused_attention_is_that_of_the_heads, 0, (int)VT_COUNT(nets));
+         tcase_add_loop_test(tc, weighted_attention_is_that_of_the_heads, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, a_batch_is_its_pictures, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, norm_gradients_match_a_nudged_beta, 0, (int)VT_COUNT(nets));
          tcase_add_loop_test(tc, relprop_leaves_the_trace_alone, 0, (int)VT_COUNT(nets));

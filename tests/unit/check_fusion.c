@@ -29,7 +29,7 @@ START_TEST(equals_the_plain_loop)
                         max = fmax(max, v);
                         min = fmin(min, v);
                     }
-                    double want = fusion == VT_FUSE_MEAN ? sum / (double)H : fusion == VT_FUSE_MAX ? max : min;
+                    double want = fusion == VT_FUSE_MEAN ? sum * (1.0 / (double)H) : fusion == VT_FUSE_MAX ? max : min;
                     if (products) /* what is negative then is dropped */
                         want = fmax(want, 0.0);
                     ck_assert_msg(out[i] == (float)want, "H %zu, %s, n %zu, element %zu", H, vt_fusion_names[fusion], n,
@@ -40,21 +40,35 @@ START_TEST(equals_the_plain_loop)
 }
 END_TEST
 
+START_TEST(positive_parts_of_products)
+{
+    const size_t n = 1 + (size_t)_i * 370;
+    vt_test_fill(x, VT_COUNT(x), 1);
+    vt_test_fill(y, VT_COUNT(y), 2);
+    for (size_t H = 1; H <= H_MAX; H++) {
+        out[n] = 123.0f;
+        vt_fuse_positive(out, x, y, H, n);
+        for (size_t i = 0; i < n; i++) {
+            double sum = 0.0;
+            for (size_t h = 0; h < H; h++)
+                sum += fmax((double)x[h * n + i] * (double)y[h * n + i], 0.0);
+            ck_assert_msg(out[i] == (float)(sum * (1.0 / (double)H)), "H %zu, n %zu, element %zu", H, n, i);
+        }
+        ck_assert(out[n] == 123.0f);
+    }
+}
+END_TEST
+
 START_TEST(positive_parts_are_added)
 {
     static double sum[N_MAX];
     const size_t n = 1 + (size_t)_i * 37;
     vt_test_fill(x, n, 1);
-    vt_test_fill(y, n, 2);
-    for (int products = 0; products < 2; products++) {
-        for (size_t i = 0; i < n; i++)
-            sum[i] = (double)i;
-        vt_add_positive(sum, x, products ? y : NULL, 0.25, n);
-        for (size_t i = 0; i < n; i++) {
-            const double v = (double)x[i] * (products ? (double)y[i] : 1.0);
-            ck_assert_msg(sum[i] == (double)i + 0.25 * fmax(v, 0.0), "n %zu, element %zu", n, i);
-        }
-    }
+    for (size_t i = 0; i < n; i++)
+        sum[i] = (double)i;
+    vt_add_positive(sum, x, 0.25, n);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(sum[i] == (double)i + 0.25 * fmax((double)x[i], 0.0), "n %zu, element %zu", n, i);
 }
 END_TEST
 
@@ -76,4 +90,5 @@ START_TEST(order_of_the_three)
 END_TEST
 
 VT_SUITE("fusion", tcase_add_loop_test(tc, equals_the_plain_loop, 0, 8); tcase_add_test(tc, order_of_the_three);
+         tcase_add_loop_test(tc, positive_parts_of_products, 0, 3);
          tcase_add_loop_test(tc, positive_parts_are_added, 0, 30))

@@ -90,8 +90,8 @@ START_TEST(equals_the_full_product)
                          vt_fusion_names[fusion], ratios[_i], start, vt_compat_names[compat]);
                 const vt_map *map = vt_hand_map(&hand, "grad_rollout", settings);
                 ck_assert_uint_eq(hand.method->needs_of(hand.params),
-                                  VT_NEEDS_ATTN |
-                                      (compat ? VT_NEEDS_SCORE_GRAD | VT_NEEDS_LAST_ROWS : VT_NEEDS_ATTN_GRAD));
+                                  compat ? VT_NEEDS_ATTN | VT_NEEDS_SCORE_GRAD | VT_NEEDS_LAST_ROWS
+                                         : vt_needs_weighted((vt_weighted)fusion));
                 full_product(want, &hand, fusion, strtod(ratios[_i], NULL), (size_t)start, compat);
                 for (size_t p = 0; p < PATCHES; p++)
                     ck_assert_msg(fabs((double)map->values[p] - want[p]) < 1e-6,

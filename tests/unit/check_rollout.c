@@ -171,7 +171,8 @@ START_TEST(rows_are_divided_by_their_own_sum)
             vt_walk walk;
             float m[9];
             memcpy(m, a, sizeof m);
-            vt_discard_lowest(m, 3, 0.23, VT_PROTECT_NONE, true, 1); /* two entries: both .1 */
+            /* two entries: both .1 */
+            ck_assert_ptr_eq(vt_discard_lowest(m, m, 3, 0.23, VT_PROTECT_NONE, true, 1), m);
             ck_assert_int_eq(vt_walk_open(&walk, &hand.ctx, true, by_column, false, NULL), VT_OK);
             memset(walk.v, 0, 3 * sizeof *walk.v);
             walk.v[row] = 1.0;
@@ -290,7 +291,7 @@ START_TEST(discard_takes_ties_in_flat_order)
     for (size_t k = 0; k <= N * N; k++) {
         for (size_t i = 0; i < N * N; i++)
             m[i] = 0.25f;
-        vt_discard_lowest(m, N, ((double)k + 0.5) / (N * N + 1), VT_PROTECT_CLS_SELF, true, 1);
+        (void)vt_discard_lowest(m, m, N, ((double)k + 0.5) / (N * N + 1), VT_PROTECT_CLS_SELF, true, 1);
         const size_t cut = (size_t)(N * N * (((double)k + 0.5) / (N * N + 1)));
         for (size_t i = 0; i < N * N; i++)
             ck_assert_msg(m[i] == (i < cut && i != 0 ? 0.0f : 0.25f), "k %zu, entry %zu", cut, i);
@@ -302,7 +303,7 @@ END_TEST
 START_TEST(discard_equals_sorting)
 {
     enum { N = 23 };
-    float m[N * N], raw[N * N];
+    float room[N * N], in_place[N * N], raw[N * N], before[N * N];
     cell cells[N * N];
     vt_test_fill(raw, N * N, 1000u + (uint32_t)_i);
     for (size_t i = 0; i < N * N; i++) {
@@ -313,10 +314,16 @@ START_TEST(discard_equals_sorting)
     qsort(cells, N * N, sizeof *cells, by_value_then_index);
     const double ratio = (double)_i / 20.0;
     const size_t k = (size_t)(N * N * ratio);
-    memcpy(m, raw, sizeof m);
-    vt_discard_lowest(m, N, ratio, VT_PROTECT_NONE, true, 1);
+    memcpy(before, raw, sizeof before);
+    memcpy(in_place, raw, sizeof in_place);
+    const float *m = vt_discard_lowest(room, raw, N, ratio, VT_PROTECT_NONE, true, 1);
+    ck_assert_ptr_eq(m, k > 0 ? room : raw);
+    (void)vt_discard_lowest(in_place, in_place, N, ratio, VT_PROTECT_NONE, true, 1);
     for (size_t c = 0; c < N * N; c++)
         ck_assert_msg(m[cells[c].index] == (c < k ? 0.0f : raw[cells[c].index]), "rank %zu of %zu", c, k);
+    for (size_t i = 0; i < N * N; i++)
+        ck_assert_msg(in_place[i] == m[i], "in place, entry %zu", i);
+    ck_assert_mem_eq(raw, before, sizeof before);
 }
 END_TEST
 

@@ -66,10 +66,11 @@ static vt_status fill_flows(vt_ctx *ctx, size_t first, float *flows, vt_error *e
     for (size_t l = 0; l < levels; l++) {
         if ((st = vt_control_check(ctx->control, err)) != VT_OK)
             return st;
-        if (!vt_trace_fused_attn(ctx->trace, first + l, VT_FUSE_MEAN, mean))
+        const float *m = vt_trace_fused_attn(ctx->trace, first + l, VT_FUSE_MEAN, mean); /* (T, T) */
+        if (!m)
             return vt_error_set(err, VT_E_INTERNAL, "", "attention_flow: the attention of layer %zu was not kept",
                                 first + l);
-        fill_capacities(cap + l * T * T, mean, T);
+        fill_capacities(cap + l * T * T, m, T);
     }
     st = vt_max_flow_open(&flow, levels, T, cap, walk.v, ctx->arena, err);
     for (size_t t = 0; st == VT_OK && t < T; t++) {

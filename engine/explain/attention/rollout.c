@@ -132,10 +132,11 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
         st = vt_control_check(ctx->control, err);
         if (st != VT_OK)
             return st;
-        if (!vt_trace_fused_attn(ctx->trace, l, (vt_fusion)p->head_fusion, fused))
+        const float *m = vt_trace_fused_attn(ctx->trace, l, (vt_fusion)p->head_fusion, fused); /* (T, T) */
+        if (!m)
             return vt_error_set(err, VT_E_INTERNAL, "", "rollout: the attention of layer %zu was not kept", l);
-        vt_discard_lowest(fused, T, p->discard_ratio, (vt_protect)p->protect, info->has_class_token, info->prefix);
-        vt_walk_step(&walk, fused);
+        vt_walk_step(&walk, vt_discard_lowest(fused, m, T, p->discard_ratio, (vt_protect)p->protect,
+                                              info->has_class_token, info->prefix));
     }
     const bool found = vt_walk_map(&walk, info->prefix, p->compat != 0, map);
     vt_arena_rewind(ctx->arena, mark);

@@ -1,68 +1,103 @@
 /* The k smallest entries of a matrix become 0.
  *
- * No sorting: a float's bits, turned so that unsigned order equals float order, are counted digit by digit (11 + 11 +
- * 10 bits). Three passes find the k-th smallest value exactly, a last one clears; equal values go in flat order, so
- * the result is the same everywhere. */
+ * No sorting: a float's bits, turned so that integer order equals float order, are found bit by bit. How many entries lie below
+ * a key is a plain count, a vector of entries at a time: 32 of them are quicker than three passes that count digits in
+ * tables, and need no table. Of equal values the first in flat order go, so the result is the same everywhere. */
 #include "engine/explain/base/method.h"
 
 #include <string.h>
 
+#include "engine/layers/lanes.h"
+
+enum { BLOCK = 1 << 15 }; /* entries that are counted in 32 bits */
+
 const char *const vt_protect_names[] = {"none", "cls_self", "cls_column", NULL};
 
-enum { DIGIT = 11, DIGITS = 1 << DIGIT };
-
-/* Unsigned order of the result = order of the floats. (-0 comes before 0, which makes no difference here.) */
-static uint32_t ordered_bits(float x)
+/* Signed order of the result = order of the floats. (-0 comes before 0, which makes no difference here.) */
+VT_INLINE int32_t ordered_bits(float x)
 {
-    uint32_t bits;
+    int32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return bits ^ (bits < 0 ? INT32_MAX : 0);
 }
 
-/* The key of the k-th smallest (k >= 1), and how many entries of exactly that key are among the k. */
-static uint32_t kth_smallest(const float *m, size_t n, size_t k, size_t *equal)
+VT_CLONES static size_t count_below(const float *m, size_t n, int32_t key)
 {
-    static const struct {
-        int shift, bits;
-    } digits[] = {{21, 11}, {10, 11}, {0, 10}};
-    uint32_t prefix = 0, mask = 0;
-    for (size_t d = 0; d < VT_COUNT(digits); d++) {
-        size_t counts[DIGITS] = {0};
-        const uint32_t low = (1u << digits[d].bits) - 1u;
-        for (size_t i = 0; i < n; i++) {
-            const uint32_t key = ordered_bits(m[i]);
-            if ((key & mask) == prefix)
-                counts[(key >> digits[d].shift) & low]++;
-        }
-        uint32_t digit = 0;
-        while (counts[digit] < k)
-            k -= counts[digit++];
-        prefix |= digit << digits[d].shift;
-        mask |= low << digits[d].shift;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t end = n - i < BLOCK ? n : i + BLOCK;
+        int32_t some = 0;
+        for (size_t j = i; j < end; j++)
+            some += ordered_bits(m[j]) < key;
+        count += (size_t)some;
     }
-    *equal = k;
-    return prefix;
+    return count;
 }
 
-void vt_discard_lowest(float *m, size_t T, double ratio, vt_protect protect, bool has_class_token, size_t prefix)
+/* A key below which k (>= 1) entries lie. Where equal values leave none: the largest below which fewer do, and how many more
+ * have to go, all of exactly that key. */
+static int32_t limit_of(const float *m, size_t n, size_t k, size_t *equal)
+{
+    int64_t low = INT32_MIN, high = INT32_MAX;
+    *equal = 0;
+    while (low < high) {
+        const int64_t middle = low + (high - low + 1) / 2;
+        const size_t below = count_below(m, n, (int32_t)middle);
+        if (below == k)
+            return (int32_t)middle;
+        if (below < k)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    *equal = k - count_below(m, n, (int32_t)low);
+    return (int32_t)low;
+}
+
+/* Columns of row i that discarding leaves alone, from the first on. */
+static size_t protected_columns(vt_protect protect, bool has_class_token, size_t prefix, size_t i)
+{
+    if (protect == VT_PROTECT_CLS_COLUMN)
+        return prefix;
+    return protect == VT_PROTECT_CLS_SELF && has_class_token && i == 0 ? 1 : 0;
+}
+
+/* to (n) = from, entries below this key 0. */
+VT_CLONES static void clear_below(float *to, const float *from, size_t n, int32_t key)
+{
+    VT_INDEPENDENT
+    for (size_t i = 0; i < n; i++)
+        to[i] = ordered_bits(from[i]) < key ? 0.0f : from[i];
+}
+
+/* Of the entries of exactly this key the first become 0. Where to is from, what was cleared before has another key, or is 0
+ * like all of this one. */
+static void clear_equal(float *to, const float *from, size_t n, size_t kept, int32_t key, size_t *equal)
+{
+    for (size_t j = 0; *equal > 0 && j < n; j++)
+        if (ordered_bits(from[j]) == key) {
+            --*equal;
+            if (j >= kept)
+                to[j] = 0.0f;
+        }
+}
+
+const float *vt_discard_lowest(float *room, const float *m, size_t T, double ratio, vt_protect protect,
+                               bool has_class_token, size_t prefix)
 {
     const size_t n = T * T, k = (size_t)((double)n * ratio); /* cut off, as the reference does */
     if (k == 0)
-        return;
-    size_t equal = 0;
-    const uint32_t pivot = kth_smallest(m, n, k, &equal);
+        return m;
+    size_t equal;
+    const int32_t limit = limit_of(m, n, k, &equal);
     for (size_t i = 0; i < T; i++) {
-        for (size_t j = 0; j < T; j++) {
-            float *x = &m[i * T + j];
-            const uint32_t key = ordered_bits(*x);
-            if (key > pivot || (key == pivot && equal == 0))
-                continue;
-            if (key == pivot)
-                equal--;
-            const bool kept = (protect == VT_PROTECT_CLS_SELF && has_class_token && i == 0 && j == 0) ||
-                              (protect == VT_PROTECT_CLS_COLUMN && j < prefix);
-            if (!kept)
-                *x = 0.0f;
-        }
+        const size_t kept = protected_columns(protect, has_class_token, prefix, i);
+        const float *from = m + i * T;
+        float *to = room + i * T;
+        if (to != from)
+            memcpy(to, from, kept * sizeof *to);
+        clear_below(to + kept, from + kept, T - kept, limit);
+        clear_equal(to, from, T, kept, limit, &equal);
     }
+    return room;
 }

@@ -81,10 +81,12 @@ extern const char *const vt_compat_names[]; /* none, vit_explain */
 typedef enum vt_protect { VT_PROTECT_NONE, VT_PROTECT_CLS_SELF, VT_PROTECT_CLS_COLUMN } vt_protect;
 extern const char *const vt_protect_names[]; /* none, cls_self, cls_column */
 
-/* Sets the k = (size_t)(T * T * ratio) smallest entries of m (T, T) to 0, of equal ones those of lower flat index, in
- * O(T^2). A protected one among the k stays, and no other takes its place. CLS_SELF is entry (0, 0), where there is a
- * class token; CLS_COLUMN the columns of the `prefix` prefix tokens. m holds no NaN. */
-void vt_discard_lowest(float *m, size_t T, double ratio, vt_protect protect, bool has_class_token, size_t prefix);
+/* m (T, T) with its k = (size_t)(T * T * ratio) smallest entries 0, of equal ones those of lower flat index, in O(T^2):
+ * made in `room` (T, T), which may be m, or m itself where k is 0. A protected entry among the k stays, and no other takes its
+ * place. CLS_SELF is entry (0, 0), where there is a class token; CLS_COLUMN the columns of the `prefix` prefix tokens. m
+ * holds no NaN. */
+const float *vt_discard_lowest(float *room, const float *m, size_t T, double ratio, vt_protect protect,
+                               bool has_class_token, size_t prefix);
 
 /* share (T) of each token in what the head reads: 1 for the class token, or equal parts for the patches where it reads their
  * mean or there is no class token; a head that reads both side by side gives each a half. */
@@ -103,7 +105,8 @@ typedef struct vt_walk {
  * ctx. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_walk_open(vt_walk *walk, const vt_ctx *ctx, bool residual, bool by_column, bool token0,
                                    vt_error *err);
-void vt_walk_step(vt_walk *walk, const float *m); /* m: (T, T), not negative */
+void vt_walk_step(vt_walk *walk, const float *m);                                    /* m: (T, T), not negative */
+void vt_row_times(double *restrict next, const double *v, const float *m, size_t T); /* next (T) = v (T) m (T, T) */
 /* values (T - prefix) = what reached the patches; divided by its maximum when asked. False when nothing did. */
 bool vt_walk_map(const vt_walk *walk, size_t prefix, bool divide, float *values);
 

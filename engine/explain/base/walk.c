@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "engine/layers/lanes.h"
+
 vt_status vt_walk_open(vt_walk *walk, const vt_ctx *ctx, bool residual, bool by_column, bool token0, vt_error *err)
 {
     const vt_model_info *info = ctx->info;
@@ -21,20 +23,38 @@ vt_status vt_walk_open(vt_walk *walk, const vt_ctx *ctx, bool residual, bool by_
     return VT_OK;
 }
 
-/* Four running sums, so that the additions need not wait for each other. */
-static double row_sum(const float *row, size_t n)
+enum { SUMS = 16 }; /* running ones, which are vectors and need not wait for each other */
+
+VT_INLINE double row_sum(const float *row, size_t n)
 {
-    double s[4] = {0.0, 0.0, 0.0, 0.0};
+    double s[SUMS] = {0};
     size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (size_t k = 0; k < 4; k++)
+    for (; i + SUMS <= n; i += SUMS)
+        for (size_t k = 0; k < SUMS; k++)
             s[k] += (double)row[i + k];
     for (; i < n; i++)
         s[0] += (double)row[i];
-    return (s[0] + s[1]) + (s[2] + s[3]);
+    for (size_t width = SUMS / 2; width > 0; width /= 2)
+        for (size_t k = 0; k < width; k++)
+            s[k] += s[k + width];
+    return s[0];
 }
 
-void vt_walk_step(vt_walk *walk, const float *m)
+VT_INLINE void add_row(double *restrict next, const float *restrict row, double share, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        next[j] += share * (double)row[j];
+}
+
+VT_CLONES void vt_row_times(double *restrict next, const double *v, const float *m, size_t T)
+{
+    memset(next, 0, T * sizeof *next);
+    for (size_t i = 0; i < T; i++)
+        if (v[i] != 0.0)
+            add_row(next, m + i * T, v[i], T);
+}
+
+VT_CLONES void vt_walk_step(vt_walk *walk, const float *m)
 {
     const size_t T = walk->T;
     const double self = walk->residual ? 1.0 : 0.0;
@@ -42,10 +62,11 @@ void vt_walk_step(vt_walk *walk, const float *m)
     memset(next, 0, T * sizeof *next);
     for (size_t i = 0; i < T; i++) {
         const float *row = m + i * T;
-        const double sum = row_sum(row, T) + self;
-        const double share = walk->by_column ? walk->v[i] : sum > 0.0 ? walk->v[i] / sum : 0.0;
-        for (size_t j = 0; share != 0.0 && j < T; j++)
-            next[j] += share * (double)row[j];
+        if (walk->v[i] == 0.0)
+            continue;
+        const double sum = walk->by_column ? 1.0 : row_sum(row, T) + self;
+        const double share = sum > 0.0 ? walk->v[i] / sum : 0.0;
+        add_row(next, row, share, T);
         next[i] += share * self;
     }
     for (size_t j = 0; walk->by_column && j < T; j++) {

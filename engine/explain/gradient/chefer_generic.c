@@ -20,24 +20,6 @@ static const vt_param params[] = {
      .def = 0},
 };
 
-/* next (T) = v M, M (T, T) = mean over heads of max(0, a * g), both (H, T, T) */
-static vt_status pass_down(double *restrict next, const double *v, const float *a, const float *g, size_t H, size_t T,
-                           vt_control *control, vt_error *err)
-{
-    memset(next, 0, T * sizeof *next);
-    for (size_t h = 0; h < H; h++) {
-        const vt_status st = vt_control_check(control, err);
-        if (st != VT_OK)
-            return st;
-        for (size_t i = 0; i < T; i++) {
-            const float *a_row = a + (h * T + i) * T, *g_row = g + (h * T + i) * T; /* (T) each */
-            if (v[i] != 0.0)
-                vt_add_positive(next, a_row, g_row, v[i] / (double)H, T);
-        }
-    }
-    return VT_OK;
-}
-
 static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err)
 {
     const chefer_generic_params *p = raw;
@@ -54,14 +36,18 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
     st = vt_walk_open(&walk, ctx, true, false, false, err);
     if (st != VT_OK)
         return st;
+    float *room = vt_arena_alloc(ctx->arena, T, T * sizeof *room);   /* (T, T) */
     double *gained = vt_arena_calloc(ctx->arena, T, sizeof *gained); /* (T): v without its start */
-    if (!gained)
+    if (!room || !gained)
         return vt_error_set(err, VT_E_NOMEM, "", "chefer_generic: arena too small for %zu tokens", T);
     for (size_t l = info->layers; l-- > (size_t)p->start_layer;) {
-        st = pass_down(walk.next, walk.v, vt_trace_attn(ctx->trace, l), vt_trace_attn_grad(ctx->trace, l), info->heads,
-                       T, ctx->control, err);
+        st = vt_control_check(ctx->control, err);
         if (st != VT_OK)
             return st;
+        const float *m = vt_trace_weighted(ctx->trace, l, VT_WEIGHTED_POSITIVE, room); /* (T, T) */
+        if (!m)
+            return vt_error_set(err, VT_E_INTERNAL, "", "chefer_generic: layer %zu was not kept", l);
+        vt_row_times(walk.next, walk.v, m, T);
         for (size_t t = 0; t < T; t++) {
             walk.v[t] += walk.next[t];
             gained[t] += walk.next[t];
@@ -82,7 +68,7 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
 static size_t scratch(const vt_model_info *info, const void *raw)
 {
     (void)raw;
-    return 3 * info->tokens * sizeof(double) + 1024;
+    return info->tokens * (3 * sizeof(double) + info->tokens * sizeof(float)) + 1024;
 }
 
 const vt_explainer vt_explainer_chefer_generic = {
@@ -91,7 +77,7 @@ const vt_explainer vt_explainer_chefer_generic = {
     .summary = "Passes relevance for a class down through attention times its positive gradient, over all blocks.",
     .source = "Chefer et al. 2021 (arXiv 2103.15679); hila-chefer/Transformer-MM-Explainability",
     .family = VT_FAMILY_GRADIENT,
-    .needs = VT_NEEDS_ATTN | VT_NEEDS_ATTN_GRAD,
+    .needs = VT_NEEDS_WEIGHTED_POSITIVE,
     .yields = VT_YIELDS_CLASS_SPECIFIC,
     .params = params,
     .params_count = VT_COUNT(params),

@@ -46,7 +46,8 @@ static uint32_t needs_of(const void *raw)
 {
     const grad_rollout_params *p = raw;
     /* vit_explain pairs the last block's attention with the first block's gradients, which have all rows */
-    return VT_NEEDS_ATTN | (p->compat ? VT_NEEDS_SCORE_GRAD | VT_NEEDS_LAST_ROWS : VT_NEEDS_ATTN_GRAD);
+    return p->compat ? VT_NEEDS_ATTN | VT_NEEDS_SCORE_GRAD | VT_NEEDS_LAST_ROWS
+                     : vt_needs_weighted((vt_weighted)p->head_fusion);
 }
 
 static vt_status settle(const vt_model_info *info, void *raw, const bool *given, vt_error *err)
@@ -87,13 +88,18 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
         st = vt_control_check(ctx->control, err);
         if (st != VT_OK)
             return st;
-        const float *gradient = compat ? vt_trace_score_grad(ctx->trace, L - 1 - l) : vt_trace_attn_grad(ctx->trace, l);
-        vt_fuse_products(weighted, vt_trace_attn(ctx->trace, l), gradient, (vt_fusion)p->head_fusion, info->heads,
-                         T * T);
+        const float *m = weighted; /* (T, T) */
+        if (compat)
+            vt_weigh(weighted, vt_trace_attn(ctx->trace, l), vt_trace_score_grad(ctx->trace, L - 1 - l),
+                     (vt_weighted)p->head_fusion, info->heads, T);
+        else
+            m = vt_trace_weighted(ctx->trace, l, (vt_weighted)p->head_fusion, weighted);
+        if (!m)
+            return vt_error_set(err, VT_E_INTERNAL, "", "grad_rollout: layer %zu was not kept", l);
         for (size_t i = 0; !some && i < T * T; i++)
-            some = weighted[i] > 0.0f;
-        vt_discard_lowest(weighted, T, p->discard_ratio, VT_PROTECT_NONE, info->has_class_token, info->prefix);
-        vt_walk_step(&walk, weighted);
+            some = m[i] > 0.0f;
+        vt_walk_step(&walk, vt_discard_lowest(weighted, m, T, p->discard_ratio, VT_PROTECT_NONE, info->has_class_token,
+                                              info->prefix));
     }
     const bool found = some && vt_walk_map(&walk, info->prefix, compat, map);
     vt_arena_rewind(ctx->arena, mark);
@@ -110,7 +116,8 @@ const vt_explainer vt_explainer_grad_rollout = {
     .summary = "Attention rollout of what raises the score of one class: each attention is weighted by its gradient.",
     .source = "Gildenblat 2020, Exploring Explainability for Vision Transformers; compat: jacobgil/vit-explain",
     .family = VT_FAMILY_GRADIENT,
-    .needs = VT_NEEDS_ATTN | VT_NEEDS_ATTN_GRAD | VT_NEEDS_SCORE_GRAD | VT_NEEDS_LAST_ROWS,
+    .needs = VT_NEEDS_WEIGHTED_MEAN | VT_NEEDS_WEIGHTED_MAX | VT_NEEDS_WEIGHTED_MIN | VT_NEEDS_ATTN |
+             VT_NEEDS_SCORE_GRAD | VT_NEEDS_LAST_ROWS,
     .yields = VT_YIELDS_CLASS_SPECIFIC,
     .needs_of = needs_of,
     .params = params,

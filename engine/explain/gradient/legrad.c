@@ -54,7 +54,7 @@ static void add_block(double *sum, const float *dattn, size_t rows, const vt_mod
     for (size_t h = 0; h < H; h++)
         for (size_t i = 0; i < rows; i++) {
             const float *row = dattn + (h * T + i) * T + info->prefix; /* (P) */
-            vt_add_positive(sum, row, NULL, share, P);
+            vt_add_positive(sum, row, share, P);
         }
 }
 

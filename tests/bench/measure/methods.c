@@ -4,9 +4,10 @@
 #include "vitral/inspect.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { COSTLY = 8 }; /* forwards from which fewer runs have to do */
+enum { COSTLY = 8, LONG = 100 }; /* forwards from which fewer runs have to do */
 
 /* Settings other than the defaults that have a figure of their own to hold. */
 static const struct {
@@ -83,7 +84,8 @@ static void measure(bench_subject *subjects, size_t count, const bench_scene *sc
             skip(title, err.msg); /* the subjects are the same model */
             return;
         }
-    const int runs = vt_request_cost(all[0].request) > COSTLY ? BENCH_RUNS_COSTLY : BENCH_RUNS;
+    const double cost = vt_request_cost(all[0].request);
+    const int runs = cost > LONG ? BENCH_RUNS_LONG : cost > COSTLY ? BENCH_RUNS_COSTLY : BENCH_RUNS;
     for (int r = runs == BENCH_RUNS ? -1 : 0; r < runs; r++)
         for (size_t s = 0; s < count; s++) {
             const double forward = bench_forward(&subjects[s].plain, scene),
@@ -100,10 +102,23 @@ static void measure(bench_subject *subjects, size_t count, const bench_scene *sc
     }
 }
 
+/* BENCH_METHODS: only these, comma separated. */
+static bool is_asked(const char *name)
+{
+    const char *list = getenv("BENCH_METHODS");
+    const size_t n = strlen(name);
+    for (const char *at = list; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return !list;
+}
+
 void bench_methods(bench_subject *subjects, size_t count, const bench_scene *scene)
 {
     for (size_t k = 0; k < vt_explainer_count(); k++) {
         const vt_explainer *method = vt_explainer_at(k);
+        if (!is_asked(method->name))
+            continue;
         measure(subjects, count, scene, method, NULL, NULL);
         for (size_t v = 0; v < VT_COUNT(variants); v++)
             if (strcmp(variants[v].method, method->name) == 0)

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-enum { BENCH_RUNS = 15, BENCH_RUNS_COSTLY = 7, BENCH_RUNS_MAX = 15 };
+enum { BENCH_RUNS = 15, BENCH_RUNS_COSTLY = 7, BENCH_RUNS_LONG = 1, BENCH_RUNS_MAX = 15 };
 
 typedef struct bench_samples {
     double ms[BENCH_RUNS_MAX];

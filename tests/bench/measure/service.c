@@ -7,12 +7,13 @@
 #include <check.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { WORKERS_MAX = 2, REQUESTS = 15, STARTS = 5 };
+enum { WORKERS_MAX = 2, REQUESTS = 40 /* for each worker */, STARTS = 5 };
 
 static double now_ms(void)
 {
@@ -52,6 +53,7 @@ static double process_cpu_ms(pid_t pid)
 }
 
 typedef struct client {
+    atomic_int left; /* requests that all clients together still have to make */
     unsigned port;
     const char *target, *form;
     size_t form_size;
@@ -67,21 +69,23 @@ static void ask(const client *c)
 
 static void *ask_many(void *raw)
 {
-    for (int k = 0; k < REQUESTS; k++)
-        ask(raw);
+    client *c = raw;
+    while (atomic_fetch_sub(&c->left, 1) > 0)
+        ask(c);
     return NULL;
 }
 
 /* As many clients as workers. */
-static void busy(const vt_program *p, const client *c, const char *method, size_t workers)
+static void busy(const vt_program *p, client *c, const char *method, size_t workers)
 {
     pthread_t threads[WORKERS_MAX];
     char name[96];
     for (int warm = 0; warm < 2; warm++)
         ask(c);
+    atomic_store(&c->left, (int)(REQUESTS * workers));
     const double start = now_ms(), cpu = process_cpu_ms(p->pid);
     for (size_t k = 0; k < workers; k++)
-        if (pthread_create(&threads[k], NULL, ask_many, (void *)(uintptr_t)c) != 0)
+        if (pthread_create(&threads[k], NULL, ask_many, c) != 0)
             ck_abort_msg("no thread");
     for (size_t k = 0; k < workers; k++)
         pthread_join(threads[k], NULL);
