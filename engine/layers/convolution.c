@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "engine/layers/lanes.h"
 #include "engine/tensor/gemm.h"
+#include "engine/tensor/lanes.h"
 
 enum { COLUMNS_MAX = 1 << 18 }; /* floats */
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 
 VT_INLINE float vt_expneg(float x)
 {

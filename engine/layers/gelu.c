@@ -13,8 +13,8 @@
 
 #include <math.h>
 
-#include "engine/layers/lanes.h"
 #include "engine/layers/sigmoid.h"
+#include "engine/tensor/lanes.h"
 #include "vitral/model.h"
 
 VT_INLINE float normal_cdf(float x)

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 
 enum { STRETCH = 1024 };
 

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include "engine/layers/lanes.h"
 #include "engine/layers/layers64.h"
+#include "engine/tensor/lanes.h"
 
 VT_CLONES void vt_head_norm_forward(float *x, size_t stride, const float *restrict gamma, const float *restrict beta,
                                     float eps, size_t T, size_t D, size_t H)

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 
 /* out, x: (T, D)   mean, rstd: (T)   gamma, beta: (D) */
 VT_CLONES void vt_layernorm_forward(float *restrict out, float *restrict mean, float *restrict rstd,

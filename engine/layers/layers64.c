@@ -6,7 +6,7 @@
  * Chebyshev fit on the whole half axis, 3e-18. Both keep their relative digits. Sums run in fixed lanes. */
 #include "engine/layers/layers64.h"
 
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 #include "vitral/model.h"
 
 #include <math.h>

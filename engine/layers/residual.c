@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 
 /* out, x: (T, D)   scale: (D) or NULL */
 VT_CLONES void vt_residual_add(float *restrict out, const float *restrict x, const float *restrict scale, size_t T,

@@ -6,8 +6,8 @@
  * so a sum below CANCELLED of its terms is zero, as it is in truth. */
 #include "engine/layers/layers64.h"
 
-#include "engine/layers/lanes.h"
 #include "engine/tensor/gemm.h"
+#include "engine/tensor/lanes.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "engine/layers/expneg.h"
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 
 typedef struct vt_sigmoid {
     float value, slope;

@@ -6,7 +6,7 @@
 #include "engine/layers/layers.h"
 
 #include "engine/layers/expneg.h"
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 
 enum { GROUP_FLOATS = 4096 };
 

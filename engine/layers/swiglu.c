@@ -1,8 +1,8 @@
 /* The gated MLP (SwiGLU): hidden = silu(gate) * value, silu(x) = x sigmoid(x), in one loop each way. */
 #include "engine/layers/layers.h"
 
-#include "engine/layers/lanes.h"
 #include "engine/layers/sigmoid.h"
+#include "engine/tensor/lanes.h"
 
 VT_CLONES void vt_swiglu_forward(float *out, const float *value, const float *gate, size_t n)
 {

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 
 const char *const vt_fusion_names[] = {"mean", "max", "min", NULL};
 

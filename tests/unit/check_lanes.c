@@ -1,5 +1,5 @@
 /* lanes.h and expneg.h: right values at every length, and the promised order of addition to the last bit. */
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 
 #include <math.h>
 

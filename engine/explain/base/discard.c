@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 
 enum { BLOCK = 1 << 15 }; /* entries that are counted in 32 bits */
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "engine/layers/lanes.h"
+#include "engine/tensor/lanes.h"
 
 vt_status vt_walk_open(vt_walk *walk, const vt_ctx *ctx, bool residual, bool by_column, bool token0, vt_error *err)
 {

@@ -6,8 +6,8 @@
  *
  * No product may be fused with a sum (one rounding instead of two would give other bits where the CPU can do it):
  * -std=c11 says so to gcc, the pragma to clang. */
-#ifndef VT_LAYERS_LANES_H
-#define VT_LAYERS_LANES_H
+#ifndef VT_TENSOR_LANES_H
+#define VT_TENSOR_LANES_H
 
 #include <stddef.h>
 #include <stdint.h>
