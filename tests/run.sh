@@ -2,7 +2,8 @@
 # Runs the test programs of the given groups and sums up; exit 1 when one failed.
 #   tests/run.sh BUILD GROUP...
 # As many programs at once as there are processors (VT_TEST_JOBS: another number), since most of them keep one busy and the
-# others wait. What they print comes program by program, in the order of their names.
+# others wait. What they print comes program by program, in the order of their names; before the sum the five that took
+# longest.
 build=$1
 shift
 jobs=${VT_TEST_JOBS:-$(nproc 2>/dev/null || echo 1)}
@@ -18,8 +19,11 @@ done)
 # shellcheck disable=SC2016 # the inner shell expands them
 echo "$programs" | xargs -r -P "$jobs" -n 1 sh -c '
     log=$2/$(echo "$3" | tr / .)
+    start=$(date +%s)
     "$1/tests/$3" >"$log" 2>&1
-    echo $? >"$log.status"' sh "$build" "$logs" &
+    status=$?
+    echo "$(($(date +%s) - start)) s: $3" >>"$2/times"
+    echo $status >"$log.status"' sh "$build" "$logs" &
 
 passed=0
 failed=0
@@ -49,6 +53,7 @@ for name in $programs; do
     fi
 done
 wait
+sort -rn "$logs/times" 2>/dev/null | head -n 5
 echo "$skips skipped for want of reference data"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
