@@ -1,17 +1,19 @@
 /* load: what many clients do to a server. It starts vitrald on a free port of the loopback with two workers, the default
  * queue and no caches, and ends it again.
- *   load [--server PROGRAM] [--model DIR] [--requests N] [--report]
+ *   load [--server PROGRAM] [--model DIR] [--requests N] [--minutes N] [--report]
  *
  *   alone     one client, one request after the other: its median is the measure for what follows
  *   crowd     32 clients that send as soon as they may: who is accepted is served soon and asks again, the rest hears 503 and
  *             when to come back; /healthz answers at once throughout
  *   patience  32 clients at the same moment, each obeying Retry-After: on coming back everyone is served
- *   mixture   N requests (2,000) of all kinds, with cuts, cancels and errors: the counters add up, the memory does not grow
+ *   mixture   N requests (2,000) of all kinds, with cuts, cancels and errors: the counters add up, the memory does not grow;
+ *             --minutes: for so long instead
  *
  * --report prints the figures without judging times and memory, for a sanitizer or a busy machine; statuses and counters
  * are judged always. Exit status 0: all held, 1: something did not, 2: it could not be tried. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -31,30 +33,19 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CLIENTS = 32, ALONE = 60, CROWD_MS = 15000, MIXERS = 6, KINDS = 12, STATUS_MAX = 600, LINE_MAX_BYTES = 256 };
+#include "tests/tools/client/load_client.h"
 
-static const char *server = "build/vitrald", *model;
+enum { CLIENTS = 32, ALONE = 60, CROWD_MS = 15000, MIXERS = 6, KINDS = 12, STATUS_MAX = 600 };
+
+static const char *program = "build/vitrald", *model;
+static vt_load_server server;
 static bool report_only;
 static int mixture_requests = 2000;
-static pid_t server_pid;
-static unsigned port;
+static double mixture_minutes; /* 0: as many requests as stand above */
 static int failures;
 
 static uint8_t *picture;
 static size_t picture_size;
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-static void pause_ms(double ms)
-{
-    const struct timespec t = {(time_t)(ms / 1e3), (long)(fmod(ms, 1e3) * 1e6)};
-    nanosleep(&t, NULL);
-}
 
 static void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void fail(const char *fmt, ...)
@@ -68,178 +59,40 @@ static void fail(const char *fmt, ...)
     failures++;
 }
 
-static void give_up(const char *what)
-{
-    fprintf(stderr, "load: %s: %s\n", what, strerror(errno));
-    if (server_pid > 0)
-        kill(server_pid, SIGKILL);
-    exit(2);
-}
-
-/* ---- the server ---- */
-
 static void start_server(void)
 {
-    const char *argv[] = {server, "--listen", "127.0.0.1:0", "--workers", "2",   "--cache-bytes",
-                          "0",    "--log",    "none",        "--model",   model, NULL};
-    char line[LINE_MAX_BYTES] = "";
-    int ends[2];
+    const char *args[] = {program, "--listen", "127.0.0.1:0", "--workers", "2",   "--cache-bytes",
+                          "0",     "--log",    "none",        "--model",   model, NULL};
     if (!model)
-        argv[9] = NULL;
-    if (pipe(ends) != 0 || (server_pid = fork()) < 0)
-        give_up("no process");
-    if (server_pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(ends[1], STDOUT_FILENO);
-        execv(server, (char *const *)(size_t)argv);
-        fprintf(stderr, "load: %s: %s\n", server, strerror(errno));
-        _exit(127);
-    }
-    close(ends[1]);
-    for (size_t n = 0; n + 1 < sizeof line && read(ends[0], line + n, 1) == 1 && line[n] != '\n'; n++) {
-    }
-    if (sscanf(line, "listening on http://127.0.0.1:%u", &port) != 1)
-        give_up("the server does not start");
+        args[9] = NULL;
+    vt_load_start(&server, args);
 }
 
 static void stop_server(void)
 {
-    int status = 0;
-    kill(server_pid, SIGTERM);
-    if (waitpid(server_pid, &status, 0) != server_pid || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    const int status = vt_load_stop(&server);
+    if (status != 0)
         fail("the server ended with status %#x (a sanitizer's report stands above, if there is one)", (unsigned)status);
 }
 
-static long resident_kb(void)
+static vt_load_answer explain(void)
 {
-    char path[64], line[LINE_MAX_BYTES];
-    long kb = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)server_pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        give_up(path);
-    while (fgets(line, sizeof line, file))
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kb = strtol(line + 6, NULL, 10);
-    fclose(file);
-    return kb;
-}
-
-/* ---- a client ---- */
-
-typedef struct answer {
-    int status; /* 0: none came */
-    unsigned retry_after;
-    char *text; /* head and body, malloc'ed */
-    size_t size;
-    double ms; /* from connect to the last byte */
-} answer;
-
-static int dial(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    const struct timeval patience = {.tv_sec = 120};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
-        give_up("no connection");
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    return fd;
-}
-
-static void send_all(int fd, const void *data, size_t size)
-{
-    const uint8_t *at = data;
-    while (size > 0) {
-        const ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
-        if (n <= 0)
-            return; /* the server has answered and closed: its answer is still there to read */
-        at += n;
-        size -= (size_t)n;
-    }
-}
-
-/* cut: send only so much of the body. */
-static void send_request(int fd, const char *verb, const char *target, const char *headers, const void *body,
-                         size_t size, size_t cut)
-{
-    char head[1024];
-    const int n = snprintf(head, sizeof head,
-                           "%s %s HTTP/1.1\r\nHost: load\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n", verb,
-                           target, headers, size);
-    send_all(fd, head, (size_t)n);
-    send_all(fd, body, cut < size ? cut : size);
-}
-
-static answer receive(int fd)
-{
-    answer a = {0};
-    size_t room = 1 << 16;
-    a.text = malloc(room);
-    for (ssize_t n = 1; n > 0 && a.text;) {
-        if (a.size + 1 == room) {
-            char *more = realloc(a.text, room *= 2);
-            if (!more)
-                give_up("no memory");
-            a.text = more;
-        }
-        n = recv(fd, a.text + a.size, room - a.size - 1, 0);
-        a.size += n > 0 ? (size_t)n : 0;
-    }
-    if (!a.text)
-        give_up("no memory");
-    a.text[a.size] = '\0';
-    if (sscanf(a.text, "HTTP/1.1 %d", &a.status) != 1)
-        a.status = 0;
-    const char *retry = strcasestr(a.text, "\r\nRetry-After: ");
-    a.retry_after = retry && retry < strstr(a.text, "\r\n\r\n") ? (unsigned)strtoul(retry + 15, NULL, 10) : 0;
-    return a;
-}
-
-static answer call(const char *verb, const char *target, const char *headers, const void *body, size_t size)
-{
-    const double start = now_ms();
-    const int fd = dial();
-    send_request(fd, verb, target, headers, body, size, SIZE_MAX);
-    answer a = receive(fd);
-    close(fd);
-    a.ms = now_ms() - start;
-    return a;
-}
-
-static answer explain(void)
-{
-    return call("POST", "/explain?method=grad_rollout&output=values", "Content-Type: image/jpeg\r\n", picture,
-                picture_size);
-}
-
-/* ---- figures ---- */
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorts. */
-static double quantile(double *values, size_t n, double q)
-{
-    qsort(values, n, sizeof *values, by_size);
-    return n ? values[(size_t)(q * (double)(n - 1) + 0.5)] : HUGE_VAL;
+    return vt_load_call(server.port, "POST", "/explain?method=grad_rollout&output=values",
+                        "Content-Type: image/jpeg\r\n", picture, picture_size);
 }
 
 static double alone(void)
 {
     double ms[ALONE] = {0};
     for (int k = 0; k < 5 + ALONE; k++) { /* the first few warm up */
-        answer a = explain();
+        vt_load_answer a = explain();
         if (a.status != 200)
             fail("a single client gets %d", a.status);
         if (k >= 5)
             ms[k - 5] = a.ms;
         free(a.text);
     }
-    return quantile(ms, ALONE, 0.5);
+    return vt_load_quantile(ms, ALONE, 0.5);
 }
 
 /* ---- crowd ---- */
@@ -256,7 +109,7 @@ static void *crowd_client(void *unused)
 {
     (void)unused;
     while (!atomic_load(&crowd.stop)) {
-        answer a = explain();
+        vt_load_answer a = explain();
         if (a.status == 200) {
             const int k = atomic_fetch_add(&crowd.accepted, 1);
             if (k < SAMPLES)
@@ -266,7 +119,7 @@ static void *crowd_client(void *unused)
             if (a.retry_after < 1 || a.retry_after > 60)
                 atomic_fetch_add(&crowd.without_hint, 1);
             for (unsigned k = 0; k < 100 * a.retry_after && !atomic_load(&crowd.stop); k++)
-                pause_ms(10);
+                vt_load_pause_ms(10);
         } else {
             atomic_fetch_add(&crowd.other, 1);
         }
@@ -279,14 +132,14 @@ static void *prober(void *unused)
 {
     (void)unused;
     while (!atomic_load(&crowd.stop)) {
-        answer a = call("GET", "/healthz", "", "", 0);
+        vt_load_answer a = vt_load_call(server.port, "GET", "/healthz", "", "", 0);
         const int k = atomic_fetch_add(&crowd.probes, 1);
         if (a.status != 200)
             atomic_fetch_add(&crowd.other, 1);
         if (k < SAMPLES)
             crowd.probe_ms[k] = a.ms;
         free(a.text);
-        pause_ms(10);
+        vt_load_pause_ms(10);
     }
     return NULL;
 }
@@ -296,15 +149,16 @@ static void run_crowd(double median)
     pthread_t threads[CLIENTS + 1];
     for (int k = 0; k <= CLIENTS; k++)
         if (pthread_create(&threads[k], NULL, k < CLIENTS ? crowd_client : prober, NULL) != 0)
-            give_up("no thread");
-    pause_ms(CROWD_MS);
+            vt_load_give_up("no thread");
+    vt_load_pause_ms(CROWD_MS);
     atomic_store(&crowd.stop, true);
     for (int k = 0; k <= CLIENTS; k++)
         pthread_join(threads[k], NULL);
     const int accepted = atomic_load(&crowd.accepted), probes = atomic_load(&crowd.probes);
-    const double p50 = quantile(crowd.ms, (size_t)accepted, 0.5), p99 = quantile(crowd.ms, (size_t)accepted, 0.99);
-    const double probe50 = quantile(crowd.probe_ms, (size_t)probes, 0.5),
-                 probe_max = quantile(crowd.probe_ms, (size_t)probes, 1.0);
+    const double p50 = vt_load_quantile(crowd.ms, (size_t)accepted, 0.5),
+                 p99 = vt_load_quantile(crowd.ms, (size_t)accepted, 0.99);
+    const double probe50 = vt_load_quantile(crowd.probe_ms, (size_t)probes, 0.5),
+                 probe_max = vt_load_quantile(crowd.probe_ms, (size_t)probes, 1.0);
     printf("crowd: %d accepted, %d refused; accepted median %.1f ms, p99 %.1f ms = %.2f times one client's median; "
            "/healthz %d times, median %.2f ms, longest %.1f ms\n",
            accepted, atomic_load(&crowd.refused), p50, p99, p99 / median, probes, probe50, probe_max);
@@ -332,7 +186,7 @@ static void *patient_client(void *unused)
     (void)unused;
     pthread_barrier_wait(&patience.together);
     for (int attempt = 0; attempt < 10; attempt++) {
-        answer a = explain();
+        vt_load_answer a = explain();
         free(a.text);
         if (a.status == 200) {
             atomic_fetch_add(attempt == 0   ? &patience.at_once
@@ -345,7 +199,7 @@ static void *patient_client(void *unused)
             break;
         if (a.retry_after > atomic_load(&patience.longest))
             atomic_store(&patience.longest, a.retry_after);
-        pause_ms(1000.0 * a.retry_after);
+        vt_load_pause_ms(1000.0 * a.retry_after);
     }
     atomic_fetch_add(&patience.other, 1);
     return NULL;
@@ -357,7 +211,7 @@ static void run_patience(void)
     pthread_barrier_init(&patience.together, NULL, CLIENTS);
     for (int k = 0; k < CLIENTS; k++)
         if (pthread_create(&threads[k], NULL, patient_client, NULL) != 0)
-            give_up("no thread");
+            vt_load_give_up("no thread");
     for (int k = 0; k < CLIENTS; k++)
         pthread_join(threads[k], NULL);
     pthread_barrier_destroy(&patience.together);
@@ -377,9 +231,10 @@ static struct {
     atomic_int answers[STATUS_MAX]; /* what clients read, by status; those that left read nothing */
     atomic_int left;
     int base, count;
+    double end; /* no request is begun after that */
 } mixture;
 
-static void took(answer a, int number, const char *what, int status, int or_status)
+static void took(vt_load_answer a, int number, const char *what, int status, int or_status)
 {
     atomic_fetch_add(&mixture.answers[a.status < STATUS_MAX ? a.status : 0], 1);
     if (a.status != status && a.status != or_status) {
@@ -388,14 +243,14 @@ static void took(answer a, int number, const char *what, int status, int or_stat
     }
     free(a.text);
     if (a.status == 503)
-        pause_ms(50);
+        vt_load_pause_ms(50);
 }
 
 static void leave(const char *target, const char *headers, size_t cut, double after_ms)
 {
-    const int fd = dial();
-    send_request(fd, "POST", target, headers, picture, picture_size, cut);
-    pause_ms(after_ms);
+    const int fd = vt_load_dial(server.port);
+    vt_load_send(fd, "POST", target, headers, picture, picture_size, cut);
+    vt_load_pause_ms(after_ms);
     close(fd);
     atomic_fetch_add(&mixture.left, 1);
 }
@@ -407,7 +262,7 @@ static void leave(const char *target, const char *headers, size_t cut, double af
 static void mix(int number)
 {
     char target[256];
-    answer a;
+    vt_load_answer a;
     switch (number % KINDS) {
     case 0:
     case 1:
@@ -415,16 +270,19 @@ static void mix(int number)
         return;
     case 2:
         snprintf(target, sizeof target, "/predict?top=%d", 1 + number % 9);
-        took(call("POST", target, JPEG, picture, picture_size), number, target, 200, 503);
+        took(vt_load_call(server.port, "POST", target, JPEG, picture, picture_size), number, target, 200, 503);
         return;
     case 3:
-        took(call("POST", "/explain?discard_ratio=2", JPEG, picture, picture_size), number, "bad value", 422, 0);
+        took(vt_load_call(server.port, "POST", "/explain?discard_ratio=2", JPEG, picture, picture_size), number,
+             "bad value", 422, 0);
         return;
     case 4:
-        took(call("POST", "/explain", JPEG, picture, picture_size / 2), number, "half a picture", 400, 503);
+        took(vt_load_call(server.port, "POST", "/explain", JPEG, picture, picture_size / 2), number, "half a picture",
+             400, 503);
         return;
     case 5:
-        took(call("POST", "/explain", "Content-Type: text/plain\r\n", "x", 1), number, "text", 415, 0);
+        took(vt_load_call(server.port, "POST", "/explain", "Content-Type: text/plain\r\n", "x", 1), number, "text", 415,
+             0);
         return;
     case 6:
         leave(HEAVY, JPEG, SIZE_MAX, number % 30); /* in mid-work, or in the queue */
@@ -433,7 +291,7 @@ static void mix(int number)
         leave("/explain", JPEG, picture_size / 3, 0.0); /* in mid-upload */
         return;
     case 8:
-        a = call("POST", "/explain?method=rollout&output=values", STREAM, picture, picture_size);
+        a = vt_load_call(server.port, "POST", "/explain?method=rollout&output=values", STREAM, picture, picture_size);
         if (a.status == 200 && !strstr(a.text, "event: result\n"))
             a.status = 0;
         took(a, number, "stream", 200, 503);
@@ -442,10 +300,11 @@ static void mix(int number)
         leave(HEAVY, STREAM, SIZE_MAX, number % 25);
         return;
     case 10:
-        took(call("POST", "/explain?deadline_ms=1", JPEG, picture, picture_size), number, "deadline", 504, 503);
+        took(vt_load_call(server.port, "POST", "/explain?deadline_ms=1", JPEG, picture, picture_size), number,
+             "deadline", 504, 503);
         return;
     default:
-        took(call("GET", number % 24 < 12 ? "/methods" : "/nowhere", "", "", 0), number, "page",
+        took(vt_load_call(server.port, "GET", number % 24 < 12 ? "/methods" : "/nowhere", "", "", 0), number, "page",
              number % 24 < 12 ? 200 : 404, 0);
     }
 }
@@ -453,61 +312,46 @@ static void mix(int number)
 static void *mixer(void *unused)
 {
     (void)unused;
-    for (int k; (k = atomic_fetch_add(&mixture.next, 1)) < mixture.base + mixture.count;) {
+    for (int k;
+         (k = atomic_fetch_add(&mixture.next, 1)) < mixture.base + mixture.count && vt_load_now_ms() < mixture.end;) {
         mix(k);
         atomic_fetch_add(&mixture.sent, 1);
     }
     return NULL;
 }
 
-static void run_mixers(int count)
+/* So many, or as many as the minutes hold. */
+static void run_mixers(int count, double minutes)
 {
     pthread_t threads[MIXERS];
+    mixture.end = minutes > 0.0 ? vt_load_now_ms() + minutes * 60e3 : HUGE_VAL;
     mixture.base = atomic_load(&mixture.sent);
     mixture.count = count;
     atomic_store(&mixture.next, mixture.base);
     for (int k = 0; k < MIXERS; k++)
         if (pthread_create(&threads[k], NULL, mixer, NULL) != 0)
-            give_up("no thread");
+            vt_load_give_up("no thread");
     for (int k = 0; k < MIXERS; k++)
         pthread_join(threads[k], NULL);
-}
-
-/* Sum of the samples of a metric whose labels hold this text; -1 when there is none. */
-static double metric(const char *text, const char *name, const char *label)
-{
-    double sum = -1.0;
-    const size_t n = strlen(name);
-    for (const char *at = text; (at = strchr(at, '\n')) != NULL;) {
-        at++;
-        if (strncmp(at, name, n) != 0 || (at[n] != '{' && at[n] != ' '))
-            continue;
-        const char *end = strchr(at, '\n'), *space = end;
-        while (space > at && *space != ' ')
-            space--;
-        const char *found = label[0] ? strstr(at, label) : at;
-        if (found && found < space)
-            sum = (sum < 0.0 ? 0.0 : sum) + strtod(space, NULL);
-    }
-    return sum;
 }
 
 /* Requests that were counted, and open connections: the scrape's own connection is open, its request not yet counted. */
 static char *settled_metrics(void)
 {
     for (int k = 0;; k++) {
-        answer a = call("GET", "/metrics", "", "", 0);
+        vt_load_answer a = vt_load_call(server.port, "GET", "/metrics", "", "", 0);
         if (a.status != 200 || k > 1000) {
             fail("mixture: the server never comes to rest: %.3000s", a.text);
             return a.text;
         }
-        if (metric(a.text, "vitral_connections", "") <= 1.0 && metric(a.text, "vitral_inflight", "") == 0.0 &&
-            metric(a.text, "vitral_queue_depth", "") == 0.0) {
-            pause_ms(200); /* workers give their memory back once they have answered */
+        if (vt_load_metric(a.text, "vitral_connections", "") <= 1.0 &&
+            vt_load_metric(a.text, "vitral_inflight", "") == 0.0 &&
+            vt_load_metric(a.text, "vitral_queue_depth", "") == 0.0) {
+            vt_load_pause_ms(200); /* workers give their memory back once they have answered */
             return a.text;
         }
         free(a.text);
-        pause_ms(20);
+        vt_load_pause_ms(20);
     }
 }
 
@@ -521,15 +365,15 @@ static void run_mixture(void)
 {
     static const int statuses[] = {200, 400, 404, 415, 422, 503, 504};
     const int warm = mixture_requests / 4;
-    run_mixers(warm);
+    run_mixers(warm, 0.0);
     char *before = settled_metrics();
-    const long early = resident_kb();
+    const long early = vt_load_memory_kb(&server, "VmRSS");
     int answers[STATUS_MAX], left = atomic_load(&mixture.left);
     for (int k = 0; k < STATUS_MAX; k++)
         answers[k] = atomic_load(&mixture.answers[k]);
-    run_mixers(mixture_requests - warm);
+    run_mixers(mixture_minutes > 0.0 ? INT_MAX / 2 : mixture_requests - warm, mixture_minutes);
     char *after = settled_metrics();
-    const long late = resident_kb();
+    const long late = vt_load_memory_kb(&server, "VmRSS");
 
     /* Every request that was sent is counted once, under the status that its client read. A client that left may have
      * been answered in the meantime: those are counted under 499 or, some of them, under 200, 503 or 504. */
@@ -537,8 +381,8 @@ static void run_mixture(void)
     char label[32];
     for (size_t k = 0; k < sizeof statuses / sizeof statuses[0]; k++) {
         snprintf(label, sizeof label, "code=\"%d\"", statuses[k]);
-        const double was = metric(before, "vitral_requests_total", label),
-                     is = metric(after, "vitral_requests_total", label);
+        const double was = vt_load_metric(before, "vitral_requests_total", label),
+                     is = vt_load_metric(after, "vitral_requests_total", label);
         const double n = (is > 0.0 ? is : 0.0) - (was > 0.0 ? was : 0.0);
         const double read = atomic_load(&mixture.answers[statuses[k]]) - answers[statuses[k]];
         const bool scrapes = statuses[k] == 200; /* counted apart below */
@@ -549,28 +393,28 @@ static void run_mixture(void)
             fail("mixture: %s: %.0f are counted, and %.0f were read", label, n, read);
         unread += n - read;
     }
-    const double gone = metric(after, "vitral_requests_total", "code=\"499\"") -
-                        fmax(0.0, metric(before, "vitral_requests_total", "code=\"499\""));
-    const double scrapes = metric(after, "vitral_requests_total", "route=\"metrics\"") -
-                           fmax(0.0, metric(before, "vitral_requests_total", "route=\"metrics\""));
-    const double all = metric(after, "vitral_requests_total", ""),
-                 seconds = metric(after, "vitral_request_seconds_count", "");
+    const double gone = vt_load_metric(after, "vitral_requests_total", "code=\"499\"") -
+                        fmax(0.0, vt_load_metric(before, "vitral_requests_total", "code=\"499\""));
+    const double scrapes = vt_load_metric(after, "vitral_requests_total", "route=\"metrics\"") -
+                           fmax(0.0, vt_load_metric(before, "vitral_requests_total", "route=\"metrics\""));
+    const double all = vt_load_metric(after, "vitral_requests_total", ""),
+                 seconds = vt_load_metric(after, "vitral_request_seconds_count", "");
     left = atomic_load(&mixture.left) - left;
     printf("mixture: %d requests, %d clients left early (%.0f noticed, %.0f had been answered), %.0f jobs cancelled; "
            "resident %ld kB after %d requests, %ld kB after all\n",
            atomic_load(&mixture.sent), left, gone, unread - scrapes,
-           metric(after, "vitral_cancelled_total", "") - metric(before, "vitral_cancelled_total", ""), early, warm,
-           late);
-    expect_equal("requests counted", counted + gone - scrapes, mixture_requests - warm);
+           vt_load_metric(after, "vitral_cancelled_total", "") - vt_load_metric(before, "vitral_cancelled_total", ""),
+           early, warm, late);
+    expect_equal("requests counted", counted + gone - scrapes, atomic_load(&mixture.sent) - warm);
     expect_equal("clients that left", gone + unread - scrapes, left);
     expect_equal("vitral_request_seconds_count", seconds, all);
-    expect_equal("vitral_upload_bytes_in_use", metric(after, "vitral_upload_bytes_in_use", ""), 0.0);
+    expect_equal("vitral_upload_bytes_in_use", vt_load_metric(after, "vitral_upload_bytes_in_use", ""), 0.0);
     double rejected = 0.0;
     for (int status = 400; status < STATUS_MAX; status++) {
         snprintf(label, sizeof label, "code=\"%d\"", status);
-        rejected += fmax(0.0, metric(after, "vitral_requests_total", label));
+        rejected += fmax(0.0, vt_load_metric(after, "vitral_requests_total", label));
     }
-    expect_equal("vitral_rejected_total", metric(after, "vitral_rejected_total", ""), rejected);
+    expect_equal("vitral_rejected_total", vt_load_metric(after, "vitral_rejected_total", ""), rejected);
     if (atomic_load(&mixture.wrong))
         fail("mixture: %d wrong answers", atomic_load(&mixture.wrong));
     if (!report_only && late > early + 3000)
@@ -581,16 +425,6 @@ static void run_mixture(void)
 
 /* ---- all of it ---- */
 
-static void read_picture(const char *path)
-{
-    FILE *file = fopen(path, "rbe");
-    picture = malloc(1 << 20);
-    if (!file || !picture)
-        give_up(path);
-    picture_size = fread(picture, 1, 1 << 20, file);
-    fclose(file);
-}
-
 int main(int argc, char **argv)
 {
     for (int k = 1; k < argc; k++) {
@@ -598,19 +432,21 @@ int main(int argc, char **argv)
         if (strcmp(argv[k], "--report") == 0)
             report_only = true;
         else if (value && strcmp(argv[k], "--server") == 0)
-            server = argv[++k];
+            program = argv[++k];
         else if (value && strcmp(argv[k], "--model") == 0)
             model = argv[++k];
         else if (value && strcmp(argv[k], "--requests") == 0 && strtol(value, NULL, 10) >= 100)
             mixture_requests = (int)strtol(argv[++k], NULL, 10);
+        else if (value && strcmp(argv[k], "--minutes") == 0 && strtod(value, NULL) > 0.0)
+            mixture_minutes = strtod(argv[++k], NULL);
         else {
-            fprintf(stderr, "usage: load [--server PROGRAM] [--model DIR] [--requests N] [--report]\n");
+            fprintf(stderr, "usage: load [--server PROGRAM] [--model DIR] [--requests N] [--minutes N] [--report]\n");
             return 2;
         }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGPIPE, SIG_IGN);
-    read_picture("static/samples/cat.jpg");
+    picture = vt_load_file("static/samples/cat.jpg", &picture_size);
     start_server();
     const double before = alone();
     printf("alone: median %.1f ms\n", before);
