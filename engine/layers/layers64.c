@@ -136,11 +136,18 @@ VT_CLONES void vt_layernorm64_forward(double *restrict out, double *restrict mea
     for (size_t t = 0; t < T; t++) {
         const double *row = x + t * D;
         double sum[LANES64] = {0}, square[LANES64] = {0};
-        for (size_t i = 0; i < D; i++)
-            sum[i % LANES64] += row[i];
+        size_t whole = 0; /* i % LANES64 for every value would be scalar code */
+        for (; whole + LANES64 <= D; whole += LANES64)
+            for (size_t j = 0; j < LANES64; j++)
+                sum[j] += row[whole + j];
+        for (size_t i = whole; i < D; i++)
+            sum[i - whole] += row[i];
         const double m = join(sum) / (double)D;
-        for (size_t i = 0; i < D; i++)
-            square[i % LANES64] += (row[i] - m) * (row[i] - m);
+        for (size_t i = 0; i < whole; i += LANES64)
+            for (size_t j = 0; j < LANES64; j++)
+                square[j] += (row[i + j] - m) * (row[i + j] - m);
+        for (size_t i = whole; i < D; i++)
+            square[i - whole] += (row[i] - m) * (row[i] - m);
         const double r = 1.0 / sqrt(join(square) / (double)D + eps);
         for (size_t i = 0; i < D; i++)
             out[t * D + i] = (row[i] - m) * r * (double)gamma[i] + (double)beta[i];
@@ -180,4 +187,11 @@ VT_CLONES void vt_add64(double *out, const double *a, const double *b, size_t n)
     VT_INDEPENDENT
     for (size_t i = 0; i < n; i++)
         out[i] = a[i] + b[i];
+}
+
+VT_CLONES void vt_times64(double *out, const double *a, const double *b, size_t n)
+{
+    VT_INDEPENDENT
+    for (size_t i = 0; i < n; i++)
+        out[i] = a[i] * b[i];
 }

@@ -6,7 +6,7 @@
 
 #include "engine/layers/layers64.h"
 #include "engine/pass/stem64.h"
-#include "engine/tensor/gemm.h"
+#include "engine/pass/trace.h"
 
 #include <math.h>
 #include <string.h>
@@ -112,6 +112,7 @@ vt_status vt_relevance64_open(vt_relevance64 *r, const vt_model *model, const vt
     cutter c = {NULL, 0};
     *r = measure(vt_model_get_info(model), plan);
     r->weights = vt_model_weights(model);
+    r->backend = vt_trace_backend(model, 0);
     if (!r->weights->head.w || r->info->activation == VT_SWIGLU || (r->info->stem && plan->below) || plan->seeds < 1 ||
         plan->seeds > VT_RELEVANCE_SEEDS || plan->lowest >= r->L)
         return vt_error_set(err, VT_E_INTERNAL, "", "relevance of %zu classes down to block %zu", plan->seeds,
@@ -147,11 +148,34 @@ static void normalise(vt_relevance64 *r, double *out, const double *x, const vt_
     vt_layernorm64_forward(out, r->mean, r->rstd, x, norm->gamma, norm->beta, (double)r->info->norm_eps, rows, r->D);
 }
 
+void vt_relevance64_weights(vt_relevance64 *r, const float *const *parts, size_t count, size_t n, bool absolute)
+{
+    bool as_they_lie = !vt_backend_widens(r->backend);
+    for (size_t k = 1; k < count; k++)
+        as_they_lie = as_they_lie && parts[k] == parts[0] + k * n;
+    if (as_they_lie) {
+        r->layer = (vt_weights64){.narrow = parts[0]};
+        return;
+    }
+    if (!vt_backend_widens(r->backend)) {
+        float *together = (float *)(void *)r->w; /* room for as many doubles */
+        for (size_t k = 0; k < count; k++)
+            memcpy(together + k * n, parts[k], n * sizeof *together);
+        r->layer = (vt_weights64){.narrow = together};
+        return;
+    }
+    for (size_t k = 0; k < count; k++)
+        vt_widen64(r->w + k * n, parts[k], n);
+    if (absolute)
+        vt_absolute64(r->w_abs, r->w, count * n);
+    r->layer = (vt_weights64){.wide = r->w, .wide_abs = r->w_abs};
+}
+
 /* xw (T, O) = x (T, I) w^T */
 static void linear(vt_relevance64 *r, double *xw, const double *x, const float *w, size_t T, size_t I, size_t O)
 {
-    vt_widen64(r->w, w, O * I);
-    vt_gemm64(xw, O, x, I, false, r->w, I, true, T, O, I, 1.0, 0.0);
+    vt_relevance64_weights(r, &w, 1, O * I, false);
+    vt_multiply64_weights(r->backend, xw, x, &r->layer, true, false, T, O, I);
 }
 
 /* patches (P, K) of the picture, or of the map that a stem makes of it. */
@@ -214,9 +238,9 @@ static void attend(vt_relevance64 *r, double *out)
     const size_t T = r->T, D = r->D, d = r->d;
     for (size_t h = 0; h < r->H; h++) {
         const double *q = r->qkv_b + h * d, *k = q + D, *v = k + D;
-        vt_gemm64(r->score, T, q, 3 * D, false, k, 3 * D, true, T, T, d, 1.0, 0.0);
+        vt_multiply64(r->backend, r->score, T, q, 3 * D, false, k, 3 * D, true, 1.0, T, T, d);
         vt_softmax64_forward(r->attn, r->score, 1.0 / sqrt((double)d), T, T);
-        vt_gemm64(out + h * d, D, r->attn, T, false, v, 3 * D, false, T, d, T, 1.0, 0.0);
+        vt_multiply64(r->backend, out + h * d, D, r->attn, T, false, v, 3 * D, false, 1.0, T, d, T);
     }
 }
 
@@ -227,9 +251,8 @@ static void block_forward(vt_relevance64 *r, size_t l)
     const size_t T = r->T, D = r->D, M = r->M;
 
     normalise(r, r->norm, kept.z_in, &w->norm1, T);
-    for (size_t k = 0; k < 3; k++)
-        vt_widen64(r->w + k * D * D, w->qkv_w[k], D * D);
-    vt_gemm64(kept.qkv, 3 * D, r->norm, D, false, r->w, D, true, T, 3 * D, D, 1.0, 0.0);
+    vt_relevance64_weights(r, w->qkv_w, 3, D * D, false);
+    vt_multiply64_weights(r->backend, kept.qkv, r->norm, &r->layer, true, false, T, 3 * D, D);
     vt_relevance64_qkv(r, l);
     attend(r, kept.out);
     linear(r, kept.proj, kept.out, w->proj_w, T, D, D);

@@ -25,6 +25,10 @@ typedef struct vt_strip {
     size_t ld_out, x_row, x_depth, ld_start, next_row, depth, rows, width;
 } vt_strip;
 
+#define TILE_REAL float
+#define TILE_STRIP vt_strip
+#define TILE_PANEL VT_PANEL
+
 #define TILE_NAME(x) x##_plain
 #define TILE_TARGET
 #define TILE_ROWS 4

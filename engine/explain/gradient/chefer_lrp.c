@@ -10,6 +10,7 @@
  * its rule for sums shares out the total, which would be zero everywhere. Where there is a gradient, relevance is that of
  * the class and the gradient decides; where there is none, the relevance of `versus` is subtracted. */
 #include "engine/explain/base/method.h"
+#include "engine/layers/layers64.h"
 #include "engine/pass/relevance64.h"
 
 #include <string.h>
@@ -146,10 +147,8 @@ static vt_status follow(double *restrict next, const double *restrict v, const v
             const double *cam = r->cam + (h * T + i) * T;
             const float *g = dattn ? dattn + (h * T + i) * T : NULL;
             const double share = v[i] / (double)r->H;
-            for (size_t j = 0; share != 0.0 && j < T; j++) {
-                const double x = g ? cam[j] * (double)g[j] : cam[j];
-                next[j] += x > 0.0 ? share * x : 0.0;
-            }
+            if (share != 0.0)
+                vt_lrp_follow(next, cam, g, share, T);
         }
     }
     return VT_OK;
