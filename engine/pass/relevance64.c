@@ -82,7 +82,7 @@ void vt_relevance64_seed(vt_relevance64 *r, const int *classes)
     const vt_weights *w = r->weights;
     const size_t T = r->T, D = r->D;
 
-    r->rows = r->info->pool != VT_POOL_TOKEN ? T : w->head_dist.w ? 2 : 1;
+    r->rows = vt_relevance64_read_rows(r);
     for (size_t k = 0; k < r->plan.seeds; k++) {
         memset(r->relevance[k], 0, T * D * sizeof(double));
         if (w->head_dist.w) {
@@ -215,6 +215,16 @@ vt_status vt_relevance64_block(vt_relevance64 *r, size_t layer, vt_control *cont
     mlp_down(r, w, &kept);
     attention_down(r, layer, layer > r->plan.lowest || r->plan.below);
     return VT_OK;
+}
+
+void vt_relevance64_follow(const vt_relevance64 *r, size_t h, double *restrict next, const double *restrict v,
+                           const float *restrict grad)
+{
+    const size_t T = r->T;
+    const double *cam = r->cam + h * T * T; /* (T, T) */
+    for (size_t i = 0; i < T; i++)
+        if (v[i] != 0.0)
+            vt_lrp_follow(next, cam + i * T, grad ? grad + i * T : NULL, v[i] / (double)r->H, T);
 }
 
 /* ---- to the pixels ---- */

@@ -233,39 +233,46 @@ void vt_relevance64_qkv(vt_relevance64 *r, size_t layer)
     vt_head_norm64_forward(r->qkv_b + D, 3 * D, w->k_norm.gamma, w->k_norm.beta, eps, T, D, r->H);
 }
 
-static void attend(vt_relevance64 *r, double *out)
+size_t vt_relevance64_read_rows(const vt_relevance64 *r)
+{
+    const size_t tokens = r->weights->head_dist.w ? 2 : 1;
+    return r->info->pool == VT_POOL_TOKEN ? tokens : r->T;
+}
+
+static void attend(vt_relevance64 *r, double *out, size_t rows)
 {
     const size_t T = r->T, D = r->D, d = r->d;
     for (size_t h = 0; h < r->H; h++) {
         const double *q = r->qkv_b + h * d, *k = q + D, *v = k + D;
-        vt_multiply64(r->backend, r->score, T, q, 3 * D, false, k, 3 * D, true, 1.0, T, T, d);
-        vt_softmax64_forward(r->attn, r->score, 1.0 / sqrt((double)d), T, T);
-        vt_multiply64(r->backend, out + h * d, D, r->attn, T, false, v, 3 * D, false, 1.0, T, d, T);
+        vt_multiply64(r->backend, r->score, T, q, 3 * D, false, k, 3 * D, true, 1.0, rows, T, d);
+        vt_softmax64_forward(r->attn, r->score, 1.0 / sqrt((double)d), rows, T);
+        vt_multiply64(r->backend, out + h * d, D, r->attn, T, false, v, 3 * D, false, 1.0, rows, d, T);
     }
 }
 
+/* Rows of the last block that nobody reads stay empty after its attention. */
 static void block_forward(vt_relevance64 *r, size_t l)
 {
     const vt_block_weights *w = &r->weights->blocks[l];
     const vt_kept64 kept = vt_relevance64_kept(r, l);
-    const size_t T = r->T, D = r->D, M = r->M;
+    const size_t T = r->T, D = r->D, M = r->M, rows = l + 1 == r->L ? vt_relevance64_read_rows(r) : T;
 
     normalise(r, r->norm, kept.z_in, &w->norm1, T);
     vt_relevance64_weights(r, w->qkv_w, 3, D * D, false);
     vt_multiply64_weights(r->backend, kept.qkv, r->norm, &r->layer, true, false, T, 3 * D, D);
     vt_relevance64_qkv(r, l);
-    attend(r, kept.out);
-    linear(r, kept.proj, kept.out, w->proj_w, T, D, D);
-    vt_affine64(r->branch, kept.proj, w->proj_b, w->ls1, T, D);
-    vt_add64(kept.z_mid, kept.z_in, r->branch, T * D);
+    attend(r, kept.out, rows);
+    linear(r, kept.proj, kept.out, w->proj_w, rows, D, D);
+    vt_affine64(r->branch, kept.proj, w->proj_b, w->ls1, rows, D);
+    vt_add64(kept.z_mid, kept.z_in, r->branch, rows * D);
 
-    normalise(r, r->norm, kept.z_mid, &w->norm2, T);
-    linear(r, kept.fc1, r->norm, w->fc1_w, T, D, M);
-    vt_affine64(r->tmp, kept.fc1, w->fc1_b, NULL, T, M);
-    vt_gelu64_forward(kept.act, r->tmp, T * M, (int)r->info->activation);
-    linear(r, kept.fc2, kept.act, w->fc2_w, T, M, D);
-    vt_affine64(r->branch, kept.fc2, w->fc2_b, w->ls2, T, D);
-    vt_add64(kept.z_out, kept.z_mid, r->branch, T * D);
+    normalise(r, r->norm, kept.z_mid, &w->norm2, rows);
+    linear(r, kept.fc1, r->norm, w->fc1_w, rows, D, M);
+    vt_affine64(r->tmp, kept.fc1, w->fc1_b, NULL, rows, M);
+    vt_gelu64_forward(kept.act, r->tmp, rows * M, (int)r->info->activation);
+    linear(r, kept.fc2, kept.act, w->fc2_w, rows, M, D);
+    vt_affine64(r->branch, kept.fc2, w->fc2_b, w->ls2, rows, D);
+    vt_add64(kept.z_out, kept.z_mid, r->branch, rows * D);
 }
 
 /* features (F): read (D) in the joint space, divided by its norm there. */
@@ -283,13 +290,13 @@ static void join(vt_relevance64 *r)
 static void readout(vt_relevance64 *r)
 {
     const vt_weights *w = r->weights;
-    const size_t D = r->D;
+    const size_t D = r->D, rows = vt_relevance64_read_rows(r);
     const double *z = vt_relevance64_kept(r, r->L - 1).z_out; /* (T, D) */
 
     if (w->norm.gamma)
-        normalise(r, r->z_norm, z, &w->norm, r->T);
+        normalise(r, r->z_norm, z, &w->norm, rows);
     else
-        memcpy(r->z_norm, z, r->T * D * sizeof *z);
+        memcpy(r->z_norm, z, rows * D * sizeof *z);
     double *pooled = r->pooled;
     if (r->info->pool != VT_POOL_AVG) {
         memcpy(pooled, r->z_norm, D * sizeof *pooled);

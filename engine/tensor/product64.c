@@ -12,10 +12,11 @@ enum {
     EDGE_ROWS = 24, /* rows that go through the stack together where a panel is not whole */
 };
 
-/* As vt_strip of product.c; `next` is not known here, and stays NULL. */
+/* As vt_strip of product.c. next: floats, where known; next_row in doubles, as a kernel counts. */
 typedef struct strip64 {
     double *out;
-    const double *x, *w, *start, *end, *next;
+    const double *x, *w, *start, *end;
+    const void *next;
     size_t ld_out, x_row, x_depth, ld_start, next_row, depth, rows, width;
 } strip64;
 
@@ -227,6 +228,9 @@ static void product(vt_tile tile, double *c, size_t ldc, const double *a, size_t
         const size_t wide = n - j < VT_PANEL64 ? n - j : VT_PANEL64;
         for (size_t p = 0; p < k; p += DEPTH) {
             const size_t depth = k - p < DEPTH ? k - p : DEPTH;
+            const size_t after = p + depth; /* rows of floats that will be wanted then */
+            const size_t next = after < k ? after * b->row + j : j + VT_PANEL64;
+            const bool known = b->narrow && !b->turned && b->row % 2 == 0 && (after < k || j + VT_PANEL64 < n);
             tiles[tile].copy(panel, b, b->turned ? j * b->row + p : p * b->row + j, alpha, depth, wide);
             const strip64 s = {.out = c + j,
                                .x = a + (trans_a ? p * lda : p),
@@ -236,7 +240,9 @@ static void product(vt_tile tile, double *c, size_t ldc, const double *a, size_t
                                .ld_out = ldc,
                                .x_row = trans_a ? 1 : lda,
                                .x_depth = trans_a ? lda : 1,
+                               .next = known ? b->narrow + next : NULL,
                                .ld_start = p ? ldc : 0,
+                               .next_row = b->row / 2,
                                .depth = depth,
                                .rows = m,
                                .width = VT_PANEL64};

@@ -10,7 +10,6 @@
  * its rule for sums shares out the total, which would be zero everywhere. Where there is a gradient, relevance is that of
  * the class and the gradient decides; where there is none, the relevance of `versus` is subtracted. */
 #include "engine/explain/base/method.h"
-#include "engine/layers/layers64.h"
 #include "engine/pass/relevance64.h"
 
 #include <string.h>
@@ -143,13 +142,7 @@ static vt_status follow(double *restrict next, const double *restrict v, const v
         const vt_status st = vt_control_check(control, err);
         if (st != VT_OK)
             return st;
-        for (size_t i = 0; i < T; i++) {
-            const double *cam = r->cam + (h * T + i) * T;
-            const float *g = dattn ? dattn + (h * T + i) * T : NULL;
-            const double share = v[i] / (double)r->H;
-            if (share != 0.0)
-                vt_lrp_follow(next, cam, g, share, T);
-        }
+        vt_relevance64_follow(r, h, next, v, dattn ? dattn + h * T * T : NULL);
     }
     return VT_OK;
 }
