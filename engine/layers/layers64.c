@@ -107,14 +107,30 @@ VT_CLONES void vt_gelu64_forward(double *out, const double *x, size_t n, int kin
     }
 }
 
+/* In lanes as well: one after the other, comparisons would take longer than the exponentials. */
+VT_INLINE double largest(const double *x, size_t n)
+{
+    double lane[LANES64];
+    size_t i = 0;
+    for (size_t j = 0; j < LANES64; j++)
+        lane[j] = x[0];
+    for (; i + LANES64 <= n; i += LANES64)
+        for (size_t j = 0; j < LANES64; j++)
+            lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+    for (; i < n; i++)
+        lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+    for (size_t j = 1; j < LANES64; j++)
+        lane[0] = lane[j] > lane[0] ? lane[j] : lane[0];
+    return lane[0];
+}
+
 VT_CLONES void vt_softmax64_forward(double *out, const double *x, double scale, size_t rows, size_t n)
 {
     for (size_t t = 0; t < rows; t++) {
         const double *in = x + t * n;
-        double *row = out + t * n, lane[LANES64] = {0}, max = in[0];
+        double *row = out + t * n, lane[LANES64] = {0};
+        const double max = largest(in, n);
         size_t i = 0;
-        for (size_t j = 1; j < n; j++)
-            max = in[j] > max ? in[j] : max;
         VT_INDEPENDENT
         for (size_t j = 0; j < n; j++)
             row[j] = expneg64(scale * (in[j] - max));
@@ -136,11 +152,18 @@ VT_CLONES void vt_layernorm64_forward(double *restrict out, double *restrict mea
     for (size_t t = 0; t < T; t++) {
         const double *row = x + t * D;
         double sum[LANES64] = {0}, square[LANES64] = {0};
-        for (size_t i = 0; i < D; i++)
-            sum[i % LANES64] += row[i];
+        size_t whole = 0; /* i % LANES64 for every value would be scalar code */
+        for (; whole + LANES64 <= D; whole += LANES64)
+            for (size_t j = 0; j < LANES64; j++)
+                sum[j] += row[whole + j];
+        for (size_t i = whole; i < D; i++)
+            sum[i - whole] += row[i];
         const double m = join(sum) / (double)D;
-        for (size_t i = 0; i < D; i++)
-            square[i % LANES64] += (row[i] - m) * (row[i] - m);
+        for (size_t i = 0; i < whole; i += LANES64)
+            for (size_t j = 0; j < LANES64; j++)
+                square[j] += (row[i + j] - m) * (row[i + j] - m);
+        for (size_t i = whole; i < D; i++)
+            square[i - whole] += (row[i] - m) * (row[i] - m);
         const double r = 1.0 / sqrt(join(square) / (double)D + eps);
         for (size_t i = 0; i < D; i++)
             out[t * D + i] = (row[i] - m) * r * (double)gamma[i] + (double)beta[i];
@@ -170,8 +193,8 @@ VT_CLONES void vt_affine64(double *out, const double *x, const float *bias, cons
         for (size_t i = 0; i < O; i++)
             row[i] = in[i] + (bias ? (double)bias[i] : 0.0);
         VT_INDEPENDENT
-        for (size_t i = 0; i < O; i++)
-            row[i] *= scale ? (double)scale[i] : 1.0;
+        for (size_t i = 0; scale && i < O; i++)
+            row[i] *= (double)scale[i];
     }
 }
 
@@ -180,4 +203,11 @@ VT_CLONES void vt_add64(double *out, const double *a, const double *b, size_t n)
     VT_INDEPENDENT
     for (size_t i = 0; i < n; i++)
         out[i] = a[i] + b[i];
+}
+
+VT_CLONES void vt_times64(double *out, const double *a, const double *b, size_t n)
+{
+    VT_INDEPENDENT
+    for (size_t i = 0; i < n; i++)
+        out[i] = a[i] * b[i];
 }

@@ -6,7 +6,6 @@
  * so a sum below CANCELLED of its terms is zero, as it is in truth. */
 #include "engine/layers/layers64.h"
 
-#include "engine/tensor/gemm.h"
 #include "engine/tensor/lanes.h"
 
 #include <math.h>
@@ -35,11 +34,11 @@ VT_CLONES static void positive_sum(double *restrict z, const double *restrict xw
     }
 }
 
-void vt_lrp_linear_sum(double *z, double *x_abs, const double *x, const double *xw, const double *w_abs, size_t T,
-                       size_t I, size_t O)
+void vt_lrp_linear_sum(vt_backend backend, double *z, double *x_abs, const double *x, const double *xw,
+                       const vt_weights64 *w, size_t T, size_t I, size_t O)
 {
     vt_absolute64(x_abs, x, T * I);
-    vt_gemm64(z, O, x_abs, I, false, w_abs, I, true, T, O, I, 1.0, 0.0);
+    vt_multiply64_weights(backend, z, x_abs, w, true, true, T, O, I);
     positive_sum(z, xw, T * O);
 }
 
@@ -50,13 +49,24 @@ VT_CLONES static void join_signs(double *restrict r, const double *restrict tmp,
         r[i] = 0.5 * (x[i] * r[i] + x_abs[i] * tmp[i]);
 }
 
-void vt_lrp_linear(double *r_in, double *s, double *tmp, const double *r, const double *z, const double *x,
-                   const double *x_abs, const double *w, const double *w_abs, size_t T, size_t I, size_t O)
+void vt_lrp_linear(vt_backend backend, double *r_in, double *s, double *tmp, const double *r, const double *z,
+                   const double *x, const double *x_abs, const vt_weights64 *w, size_t T, size_t I, size_t O)
 {
     vt_lrp_share(s, r, z, T * O);
-    vt_gemm64(r_in, I, s, O, false, w, I, false, T, I, O, 1.0, 0.0);
-    vt_gemm64(tmp, I, s, O, false, w_abs, I, false, T, I, O, 1.0, 0.0);
+    vt_multiply64_weights(backend, r_in, s, w, false, false, T, I, O);
+    vt_multiply64_weights(backend, tmp, s, w, false, true, T, I, O);
     join_signs(r_in, tmp, x, x_abs, T * I);
+}
+
+VT_CLONES void vt_lrp_follow(double *restrict next, const double *restrict cam, const float *restrict grad,
+                             double share, size_t n)
+{
+    for (size_t j = 0; grad && j < n; j++) {
+        const double x = cam[j] * (double)grad[j];
+        next[j] += x > 0.0 ? share * x : 0.0;
+    }
+    for (size_t j = 0; !grad && j < n; j++)
+        next[j] += cam[j] > 0.0 ? share * cam[j] : 0.0;
 }
 
 VT_INLINE double join(const double lane[LANES64])

@@ -5,7 +5,6 @@
 #include "engine/pass/relevance64.h"
 
 #include "engine/layers/layers64.h"
-#include "engine/tensor/gemm.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,15 +15,14 @@
 static void load_linear(vt_relevance64 *r, const float *w, const double *x, const double *xw, size_t rows, size_t I,
                         size_t O)
 {
-    vt_widen64(r->w, w, O * I);
-    vt_absolute64(r->w_abs, r->w, O * I);
-    vt_lrp_linear_sum(r->sum, r->x_abs, x, xw, r->w_abs, rows, I, O);
+    vt_relevance64_weights(r, &w, 1, O * I, true);
+    vt_lrp_linear_sum(r->backend, r->sum, r->x_abs, x, xw, &r->layer, rows, I, O);
 }
 
 static void linear_relevance(vt_relevance64 *r, double *r_in, const double *r_out, const double *x, size_t rows,
                              size_t I, size_t O)
 {
-    vt_lrp_linear(r_in, r->s, r->tmp, r_out, r->sum, x, r->x_abs, r->w, r->w_abs, rows, I, O);
+    vt_lrp_linear(r->backend, r_in, r->s, r->tmp, r_out, r->sum, x, r->x_abs, &r->layer, rows, I, O);
 }
 
 /* ---- from the logits to the last block's output ---- */
@@ -84,7 +82,7 @@ void vt_relevance64_seed(vt_relevance64 *r, const int *classes)
     const vt_weights *w = r->weights;
     const size_t T = r->T, D = r->D;
 
-    r->rows = r->info->pool != VT_POOL_TOKEN ? T : w->head_dist.w ? 2 : 1;
+    r->rows = vt_relevance64_read_rows(r);
     for (size_t k = 0; k < r->plan.seeds; k++) {
         memset(r->relevance[k], 0, T * D * sizeof(double));
         if (w->head_dist.w) {
@@ -102,10 +100,8 @@ void vt_relevance64_seed(vt_relevance64 *r, const int *classes)
 static void load_qkv(vt_relevance64 *r, const float *const w[3], const double *x, const double *xw, size_t rows,
                      size_t D)
 {
-    for (size_t k = 0; k < 3; k++)
-        vt_widen64(r->w + k * D * D, w[k], D * D);
-    vt_absolute64(r->w_abs, r->w, 3 * D * D);
-    vt_lrp_linear_sum(r->sum, r->x_abs, x, xw, r->w_abs, rows, D, 3 * D);
+    vt_relevance64_weights(r, w, 3, D * D, true);
+    vt_lrp_linear_sum(r->backend, r->sum, r->x_abs, x, xw, &r->layer, rows, D, 3 * D);
 }
 
 static void normalise(vt_relevance64 *r, const double *x, const vt_norm_weights *norm, size_t rows)
@@ -149,18 +145,19 @@ static void head_relevance_down(vt_relevance64 *r, size_t h, size_t k, bool belo
     double *rq = r->wide[k] + h * d, *rk = rq + D, *rv = rk + D; /* (T, d), rows 3D apart */
     double *cam = r->cam + h * T * T, *pair = r->pair;           /* (T, T) */
 
-    vt_gemm64(pair, T, s, D, false, v, 3 * D, true, rows, T, d, 0.5, 0.0);
-    for (size_t i = 0; i < rows * T; i++)
-        pair[i] *= r->attn[i];
-    for (size_t i = 0; i < rows * T; i++)
-        cam[i] = k == 0 ? pair[i] : cam[i] - pair[i];
+    vt_multiply64(r->backend, pair, T, s, D, false, v, 3 * D, true, 0.5, rows, T, d);
+    vt_times64(pair, pair, r->attn, rows * T);
+    if (k == 0)
+        memcpy(cam, pair, rows * T * sizeof *cam);
+    for (size_t i = 0; k > 0 && i < rows * T; i++)
+        cam[i] -= pair[i];
     if (!below)
         return;
-    vt_gemm64(rv, 3 * D, r->attn, T, true, s, D, false, T, d, rows, 0.5, 0.0);
+    vt_multiply64(r->backend, rv, 3 * D, r->attn, T, true, s, D, false, 0.5, T, d, rows);
     vt_lrp_share(pair, pair, r->score, rows * T);
-    vt_gemm64(rq, 3 * D, pair, T, false, key, 3 * D, false, rows, d, T, 0.5, 0.0);
+    vt_multiply64(r->backend, rq, 3 * D, pair, T, false, key, 3 * D, false, 0.5, rows, d, T);
     clear_rows(rq, rows, T, d, 3 * D);
-    vt_gemm64(rk, 3 * D, pair, T, true, q, 3 * D, false, T, d, rows, 0.5, 0.0);
+    vt_multiply64(r->backend, rk, 3 * D, pair, T, true, q, 3 * D, false, 0.5, T, d, rows);
 }
 
 static void heads_down(vt_relevance64 *r, bool below)
@@ -169,7 +166,7 @@ static void heads_down(vt_relevance64 *r, bool below)
 
     for (size_t h = 0; h < r->H; h++) {
         const double *q = r->qkv_b + h * d, *key = q + D;
-        vt_gemm64(r->score, T, q, 3 * D, false, key, 3 * D, true, rows, T, d, 1.0, 0.0);
+        vt_multiply64(r->backend, r->score, T, q, 3 * D, false, key, 3 * D, true, 1.0, rows, T, d);
         vt_softmax64_forward(r->attn, r->score, 1.0 / sqrt((double)d), rows, T);
         for (size_t k = 0; k < r->plan.seeds; k++)
             head_relevance_down(r, h, k, below);
@@ -200,8 +197,7 @@ static void attention_down(vt_relevance64 *r, size_t layer, bool below)
     normalise(r, kept->z_in, &w->norm1, T);
     load_qkv(r, w->qkv_w, r->norm, kept->qkv, T, D);
     for (size_t k = 0; k < r->plan.seeds; k++) {
-        for (size_t i = 0; i < T * 3 * D; i++)
-            r->wide[k][i] *= r->qkv_b[i];
+        vt_times64(r->wide[k], r->wide[k], r->qkv_b, T * 3 * D);
         linear_relevance(r, r->r2[k], r->wide[k], r->norm, T, D, 3 * D);
         clear_rows(r->r1[k], rows, T, D, D);
         vt_lrp_clone(r->relevance[k], r->r1[k], r->r2[k], kept->z_in, T * D);
@@ -219,6 +215,16 @@ vt_status vt_relevance64_block(vt_relevance64 *r, size_t layer, vt_control *cont
     mlp_down(r, w, &kept);
     attention_down(r, layer, layer > r->plan.lowest || r->plan.below);
     return VT_OK;
+}
+
+void vt_relevance64_follow(const vt_relevance64 *r, size_t h, double *restrict next, const double *restrict v,
+                           const float *restrict grad)
+{
+    const size_t T = r->T;
+    const double *cam = r->cam + h * T * T; /* (T, T) */
+    for (size_t i = 0; i < T; i++)
+        if (v[i] != 0.0)
+            vt_lrp_follow(next, cam + i * T, grad ? grad + i * T : NULL, v[i] / (double)r->H, T);
 }
 
 /* ---- to the pixels ---- */
@@ -271,8 +277,8 @@ bool vt_relevance64_pixels(vt_relevance64 *r, const float *input, double *map)
         for (size_t p = 0; p < P; p++) /* every pixel adds at least 0 here, so that nothing is divided by zero */
             s[p * D + o] /= r->embed[p * D + o] - low * up - high * down + 1e-9;
     }
-    vt_gemm64(plain, K, s, D, false, r->w, K, false, P, K, D, 1.0, 0.0);
-    vt_gemm64(sizes, K, s, D, false, r->w_abs, K, false, P, K, D, 1.0, 0.0);
+    vt_multiply64(r->backend, plain, K, s, D, false, r->w, K, false, 1.0, P, K, D);
+    vt_multiply64(r->backend, sizes, K, s, D, false, r->w_abs, K, false, 1.0, P, K, D);
     for (size_t p = 0; p < P; p++)
         for (size_t i = 0; i < K; i++) {
             const size_t y = p / info->grid_w * ph + i % (ph * pw) / pw, x = p % info->grid_w * pw + i % pw;

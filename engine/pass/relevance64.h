@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "engine/model/model.h"
+#include "engine/tensor/backend.h"
 #include "vitral/arena.h"
 #include "vitral/control.h"
 
@@ -26,6 +27,7 @@ typedef struct vt_relevance64_plan {
 typedef struct vt_relevance64 {
     const vt_model_info *info;
     const vt_weights *weights;
+    vt_backend backend; /* that multiplies: the model's */
     vt_relevance64_plan plan;
     size_t L, T, D, H, d, M, P,
         K;       /* layers, tokens, width, heads, width of a head, MLP width, patches, values of a patch */
@@ -51,6 +53,7 @@ typedef struct vt_relevance64 {
 
     /* scratch */
     double *w, *w_abs;             /* one matrix of weights, and without signs */
+    vt_weights64 layer;            /* the layer at work: its weights as they are, or in the two above */
     double *mean, *rstd;           /* (T) */
     double *norm, *branch, *qkv_b; /* (T, D), (T, D), (T, 3D) */
     double *x_abs, *sum, *s, *tmp; /* (T, max(M, 3D)) each */
@@ -69,6 +72,12 @@ typedef struct vt_kept64 {
 vt_kept64 vt_relevance64_kept(const vt_relevance64 *r, size_t layer);
 void vt_relevance64_qkv(vt_relevance64 *r, size_t layer); /* qkv_b: q, k and v as the scores and the heads read them */
 
+/* r->layer: `count` matrices of n weights each, one below the other; with `absolute` for rules, which want |w| too. */
+void vt_relevance64_weights(vt_relevance64 *r, const float *const *parts, size_t count, size_t n, bool absolute);
+
+/* Leading rows that are read of the last block's output: those of its tokens where a token is read, else all. */
+size_t vt_relevance64_read_rows(const vt_relevance64 *r);
+
 /* Takes all from the arena. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_relevance64_open(vt_relevance64 *r, const vt_model *model, const vt_relevance64_plan *plan,
                                           vt_arena *arena, vt_error *err);
@@ -82,6 +91,10 @@ void vt_relevance64_seed(vt_relevance64 *r, const int *classes);
 
 /* The next block down; layer L - 1 first, then one after the other down to plan.lowest. VT_E_CANCELLED, VT_E_DEADLINE. */
 VT_MUST_USE vt_status vt_relevance64_block(vt_relevance64 *r, size_t layer, vt_control *control, vt_error *err);
+
+/* next (T) += v (T) C / H with C (T, T) what is positive of cam of head h, or of cam times grad (T, T) where there is one. */
+void vt_relevance64_follow(const vt_relevance64 *r, size_t h, double *restrict next, const double *restrict v,
+                           const float *restrict grad);
 
 /* After block 0 with plan.below: relevance of the pixels (image_h, image_w), summed over the channels, by the z^B rule with
  * the smallest and largest value of the input as bounds. False, and zeros, when the input is the same everywhere: the rule

@@ -6,7 +6,7 @@
 
 #include "engine/layers/layers64.h"
 #include "engine/pass/stem64.h"
-#include "engine/tensor/gemm.h"
+#include "engine/pass/trace.h"
 
 #include <math.h>
 #include <string.h>
@@ -112,6 +112,7 @@ vt_status vt_relevance64_open(vt_relevance64 *r, const vt_model *model, const vt
     cutter c = {NULL, 0};
     *r = measure(vt_model_get_info(model), plan);
     r->weights = vt_model_weights(model);
+    r->backend = vt_trace_backend(model, 0);
     if (!r->weights->head.w || r->info->activation == VT_SWIGLU || (r->info->stem && plan->below) || plan->seeds < 1 ||
         plan->seeds > VT_RELEVANCE_SEEDS || plan->lowest >= r->L)
         return vt_error_set(err, VT_E_INTERNAL, "", "relevance of %zu classes down to block %zu", plan->seeds,
@@ -147,11 +148,34 @@ static void normalise(vt_relevance64 *r, double *out, const double *x, const vt_
     vt_layernorm64_forward(out, r->mean, r->rstd, x, norm->gamma, norm->beta, (double)r->info->norm_eps, rows, r->D);
 }
 
+void vt_relevance64_weights(vt_relevance64 *r, const float *const *parts, size_t count, size_t n, bool absolute)
+{
+    bool as_they_lie = !vt_backend_widens(r->backend);
+    for (size_t k = 1; k < count; k++)
+        as_they_lie = as_they_lie && parts[k] == parts[0] + k * n;
+    if (as_they_lie) {
+        r->layer = (vt_weights64){.narrow = parts[0]};
+        return;
+    }
+    if (!vt_backend_widens(r->backend)) {
+        float *together = (float *)(void *)r->w; /* room for as many doubles */
+        for (size_t k = 0; k < count; k++)
+            memcpy(together + k * n, parts[k], n * sizeof *together);
+        r->layer = (vt_weights64){.narrow = together};
+        return;
+    }
+    for (size_t k = 0; k < count; k++)
+        vt_widen64(r->w + k * n, parts[k], n);
+    if (absolute)
+        vt_absolute64(r->w_abs, r->w, count * n);
+    r->layer = (vt_weights64){.wide = r->w, .wide_abs = r->w_abs};
+}
+
 /* xw (T, O) = x (T, I) w^T */
 static void linear(vt_relevance64 *r, double *xw, const double *x, const float *w, size_t T, size_t I, size_t O)
 {
-    vt_widen64(r->w, w, O * I);
-    vt_gemm64(xw, O, x, I, false, r->w, I, true, T, O, I, 1.0, 0.0);
+    vt_relevance64_weights(r, &w, 1, O * I, false);
+    vt_multiply64_weights(r->backend, xw, x, &r->layer, true, false, T, O, I);
 }
 
 /* patches (P, K) of the picture, or of the map that a stem makes of it. */
@@ -209,40 +233,46 @@ void vt_relevance64_qkv(vt_relevance64 *r, size_t layer)
     vt_head_norm64_forward(r->qkv_b + D, 3 * D, w->k_norm.gamma, w->k_norm.beta, eps, T, D, r->H);
 }
 
-static void attend(vt_relevance64 *r, double *out)
+size_t vt_relevance64_read_rows(const vt_relevance64 *r)
+{
+    const size_t tokens = r->weights->head_dist.w ? 2 : 1;
+    return r->info->pool == VT_POOL_TOKEN ? tokens : r->T;
+}
+
+static void attend(vt_relevance64 *r, double *out, size_t rows)
 {
     const size_t T = r->T, D = r->D, d = r->d;
     for (size_t h = 0; h < r->H; h++) {
         const double *q = r->qkv_b + h * d, *k = q + D, *v = k + D;
-        vt_gemm64(r->score, T, q, 3 * D, false, k, 3 * D, true, T, T, d, 1.0, 0.0);
-        vt_softmax64_forward(r->attn, r->score, 1.0 / sqrt((double)d), T, T);
-        vt_gemm64(out + h * d, D, r->attn, T, false, v, 3 * D, false, T, d, T, 1.0, 0.0);
+        vt_multiply64(r->backend, r->score, T, q, 3 * D, false, k, 3 * D, true, 1.0, rows, T, d);
+        vt_softmax64_forward(r->attn, r->score, 1.0 / sqrt((double)d), rows, T);
+        vt_multiply64(r->backend, out + h * d, D, r->attn, T, false, v, 3 * D, false, 1.0, rows, d, T);
     }
 }
 
+/* Rows of the last block that nobody reads stay empty after its attention. */
 static void block_forward(vt_relevance64 *r, size_t l)
 {
     const vt_block_weights *w = &r->weights->blocks[l];
     const vt_kept64 kept = vt_relevance64_kept(r, l);
-    const size_t T = r->T, D = r->D, M = r->M;
+    const size_t T = r->T, D = r->D, M = r->M, rows = l + 1 == r->L ? vt_relevance64_read_rows(r) : T;
 
     normalise(r, r->norm, kept.z_in, &w->norm1, T);
-    for (size_t k = 0; k < 3; k++)
-        vt_widen64(r->w + k * D * D, w->qkv_w[k], D * D);
-    vt_gemm64(kept.qkv, 3 * D, r->norm, D, false, r->w, D, true, T, 3 * D, D, 1.0, 0.0);
+    vt_relevance64_weights(r, w->qkv_w, 3, D * D, false);
+    vt_multiply64_weights(r->backend, kept.qkv, r->norm, &r->layer, true, false, T, 3 * D, D);
     vt_relevance64_qkv(r, l);
-    attend(r, kept.out);
-    linear(r, kept.proj, kept.out, w->proj_w, T, D, D);
-    vt_affine64(r->branch, kept.proj, w->proj_b, w->ls1, T, D);
-    vt_add64(kept.z_mid, kept.z_in, r->branch, T * D);
+    attend(r, kept.out, rows);
+    linear(r, kept.proj, kept.out, w->proj_w, rows, D, D);
+    vt_affine64(r->branch, kept.proj, w->proj_b, w->ls1, rows, D);
+    vt_add64(kept.z_mid, kept.z_in, r->branch, rows * D);
 
-    normalise(r, r->norm, kept.z_mid, &w->norm2, T);
-    linear(r, kept.fc1, r->norm, w->fc1_w, T, D, M);
-    vt_affine64(r->tmp, kept.fc1, w->fc1_b, NULL, T, M);
-    vt_gelu64_forward(kept.act, r->tmp, T * M, (int)r->info->activation);
-    linear(r, kept.fc2, kept.act, w->fc2_w, T, M, D);
-    vt_affine64(r->branch, kept.fc2, w->fc2_b, w->ls2, T, D);
-    vt_add64(kept.z_out, kept.z_mid, r->branch, T * D);
+    normalise(r, r->norm, kept.z_mid, &w->norm2, rows);
+    linear(r, kept.fc1, r->norm, w->fc1_w, rows, D, M);
+    vt_affine64(r->tmp, kept.fc1, w->fc1_b, NULL, rows, M);
+    vt_gelu64_forward(kept.act, r->tmp, rows * M, (int)r->info->activation);
+    linear(r, kept.fc2, kept.act, w->fc2_w, rows, M, D);
+    vt_affine64(r->branch, kept.fc2, w->fc2_b, w->ls2, rows, D);
+    vt_add64(kept.z_out, kept.z_mid, r->branch, rows * D);
 }
 
 /* features (F): read (D) in the joint space, divided by its norm there. */
@@ -260,13 +290,13 @@ static void join(vt_relevance64 *r)
 static void readout(vt_relevance64 *r)
 {
     const vt_weights *w = r->weights;
-    const size_t D = r->D;
+    const size_t D = r->D, rows = vt_relevance64_read_rows(r);
     const double *z = vt_relevance64_kept(r, r->L - 1).z_out; /* (T, D) */
 
     if (w->norm.gamma)
-        normalise(r, r->z_norm, z, &w->norm, r->T);
+        normalise(r, r->z_norm, z, &w->norm, rows);
     else
-        memcpy(r->z_norm, z, r->T * D * sizeof *z);
+        memcpy(r->z_norm, z, rows * D * sizeof *z);
     double *pooled = r->pooled;
     if (r->info->pool != VT_POOL_AVG) {
         memcpy(pooled, r->z_norm, D * sizeof *pooled);

@@ -3,6 +3,7 @@
 
 #include "engine/tensor/gemm.h"
 #include "engine/tensor/product.h"
+#include "engine/tensor/product64.h"
 #include "engine/tensor/product_bf16.h"
 
 #include "vitral/control.h"
@@ -102,4 +103,32 @@ void vt_multiply_turned(vt_backend backend, float *out, size_t ld_out, const flo
         vt_product_bf16_columns(vt_bf16_best(), out, ld_out, x, ld_x, w, ld_w, scale, m, n, k);
     else
         vt_product_columns(vt_backend_tile(backend), out, ld_out, (vt_left){x, ld_x, 1}, w, ld_w, scale, m, n, k);
+}
+
+static vt_tile tile64(vt_backend backend)
+{
+    return backend == VT_BACKEND_BF16 ? vt_tile_best() : vt_backend_tile(backend);
+}
+
+void vt_multiply64(vt_backend backend, double *out, size_t ld_out, const double *x, size_t ld_x, bool x_turned,
+                   const double *w, size_t ld_w, bool w_turned, double scale, size_t m, size_t n, size_t k)
+{
+    if (backend == VT_BACKEND_OPENBLAS)
+        vt_gemm64(out, ld_out, x, ld_x, x_turned, w, ld_w, w_turned, m, n, k, scale, 0.0);
+    else
+        vt_product64(tile64(backend), out, ld_out, x, ld_x, x_turned, w, ld_w, w_turned, m, n, k, scale);
+}
+
+bool vt_backend_widens(vt_backend backend)
+{
+    return backend == VT_BACKEND_OPENBLAS;
+}
+
+void vt_multiply64_weights(vt_backend backend, double *out, const double *x, const vt_weights64 *w, bool turned,
+                           bool absolute, size_t T, size_t N, size_t K)
+{
+    if (vt_backend_widens(backend))
+        vt_gemm64(out, N, x, K, false, absolute ? w->wide_abs : w->wide, turned ? K : N, turned, T, N, K, 1.0, 0.0);
+    else
+        vt_product64_weights(tile64(backend), out, x, w->narrow, turned, absolute, T, N, K);
 }

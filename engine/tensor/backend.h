@@ -43,4 +43,20 @@ void vt_multiply(vt_backend backend, float *out, size_t ld_out, const float *x, 
 void vt_multiply_turned(vt_backend backend, float *out, size_t ld_out, const float *x, size_t ld_x, const float *w,
                         size_t ld_w, float scale, size_t m, size_t n, size_t k);
 
+/* In double: out (m, n) = scale * op(x) (m, k) op(w) (k, n), rows of each ld_ doubles apart as they lie. out is neither x nor
+ * w. BF16: by the kernel of float32. */
+void vt_multiply64(vt_backend backend, double *out, size_t ld_out, const double *x, size_t ld_x, bool x_turned,
+                   const double *w, size_t ld_w, bool w_turned, double scale, size_t m, size_t n, size_t k);
+
+/* Weights of a layer for products in double: kernels of our own read them as they are, OpenBLAS widened copies. */
+typedef struct vt_weights64 {
+    const float *narrow;
+    const double *wide, *wide_abs; /* w and |w| */
+} vt_weights64;
+bool vt_backend_widens(vt_backend backend); /* does it need the copies? */
+
+/* out (T, N) = x (T, K) w (K, N), or x w^T with w (N, K) where `turned`; with `absolute` |w| instead of w. */
+void vt_multiply64_weights(vt_backend backend, double *out, const double *x, const vt_weights64 *w, bool turned,
+                           bool absolute, size_t T, size_t N, size_t K);
+
 #endif

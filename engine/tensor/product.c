@@ -31,6 +31,31 @@ static size_t grain(size_t wide)
     return (wide + VT_NARROW - 1) / VT_NARROW * VT_NARROW;
 }
 
+/* to (depth, VT_PANEL) = scale * from (depth, wide), rows ld apart; zeros behind it, as far as a kernel reads. A part of the
+ * copies below, which are compiled for each instruction set. */
+static inline __attribute__((always_inline)) void gather(float *restrict to, const float *restrict from, size_t ld,
+                                                         float scale, size_t depth, size_t wide)
+{
+    const size_t width = grain(wide);
+    for (size_t i = 0; wide == VT_PANEL && i < depth; i++)
+        for (size_t j = 0; j < VT_PANEL; j++)
+            to[i * VT_PANEL + j] = scale * from[i * ld + j];
+    for (size_t i = 0; wide < VT_PANEL && i < depth; i++)
+        for (size_t j = 0; j < width; j++)
+            to[i * VT_PANEL + j] = j < wide ? scale * from[i * ld + j] : 0.0f;
+}
+
+#define GATHER(name, target)                                                                                           \
+    target static void name(float *restrict to, const float *restrict from, size_t ld, float scale, size_t depth,      \
+                            size_t wide)                                                                               \
+    {                                                                                                                  \
+        gather(to, from, ld, scale, depth, wide);                                                                      \
+    }
+
+#define TILE_REAL float
+#define TILE_STRIP vt_strip
+#define TILE_PANEL VT_PANEL
+
 #define TILE_NAME(x) x##_plain
 #define TILE_TARGET
 #define TILE_ROWS 4
@@ -38,6 +63,7 @@ static size_t grain(size_t wide)
 #define TILE_VECTORS 2
 #define TILE_NARROW 2
 #include "engine/tensor/product_tile.h"
+GATHER(gather_plain, )
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define VT_HAS_X86_TILES 1
@@ -49,6 +75,7 @@ static size_t grain(size_t wide)
 #define TILE_VECTORS 2
 #define TILE_NARROW 2
 #include "engine/tensor/product_tile.h"
+GATHER(gather_avx2, __attribute__((target("avx2,fma"))))
 
 #define TILE_NAME(x) x##_avx512
 #define TILE_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")))
@@ -57,6 +84,7 @@ static size_t grain(size_t wide)
 #define TILE_VECTORS 4
 #define TILE_NARROW 1
 #include "engine/tensor/product_tile.h"
+GATHER(gather_avx512, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"))))
 #endif
 
 static const struct {

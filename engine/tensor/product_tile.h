@@ -1,7 +1,9 @@
-/* One kernel of product.c, included once for each instruction set. Needs:
+/* One kernel of product.c or product64.c, included once for each instruction set. Needs:
+ *   TILE_REAL, TILE_STRIP, TILE_PANEL  float or double; the call, a struct with pointers to it; outputs that lie together
+ *                 (these three stay defined)
  *   TILE_NAME(x)  x with the kernel's ending      TILE_TARGET  function attribute
  *   TILE_ROWS, TILE_LANES, TILE_VECTORS  rows of x and vectors of outputs that are held in registers at once
- *   TILE_NARROW  vectors that make up VT_NARROW outputs, for panels that are not whole
+ *   TILE_NARROW  vectors that make up the grain of outputs, for panels that are not whole
  *
  * TILE_ROWS * TILE_VECTORS sums, TILE_VECTORS weights and one value of x must fit the register file: that is the whole
  * design. The sums are local arrays with constant bounds, which the compiler keeps in registers once the loops over them
@@ -11,20 +13,20 @@
  * the next is called, a cache line or less with each step in depth, so that it comes at an even pace: along the piece
  * where it is packed, else row after row, a little of each. */
 
-typedef float TILE_NAME(vector)
-    __attribute__((vector_size(TILE_LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+typedef TILE_REAL TILE_NAME(vector)
+    __attribute__((vector_size(TILE_LANES * sizeof(TILE_REAL)), aligned(sizeof(TILE_REAL)), may_alias));
 
 /* rows x (vectors * TILE_LANES) of out, from row t and column j0 on. */
-TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(tile)(const vt_strip *s, size_t t, size_t j0,
+TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(tile)(const TILE_STRIP *s, size_t t, size_t j0,
                                                                               int rows, int vectors, size_t x_depth)
 {
     TILE_NAME(vector) sum[TILE_ROWS][TILE_VECTORS];
-    float *out = s->out + t * s->ld_out + j0; /* may be where `start` is */
-    const float *restrict x = s->x + t * s->x_row, *restrict w = s->w + j0;
-    const float *start = s->start + t * s->ld_start + j0;
+    TILE_REAL *out = s->out + t * s->ld_out + j0; /* may be where `start` is */
+    const TILE_REAL *restrict x = s->x + t * s->x_row, *restrict w = s->w + j0;
+    const TILE_REAL *start = s->start + t * s->ld_start + j0;
     const size_t tiles = (s->rows + TILE_ROWS - 1) / TILE_ROWS, share = TILE_VECTORS * TILE_LANES * sizeof *w;
     const size_t pace = s->next ? (share + tiles - 1) / tiles : 0; /* bytes of the next piece for each step */
-    const bool apart = s->next && s->next_row != VT_PANEL;
+    const bool apart = s->next && s->next_row != TILE_PANEL;
     const size_t step = apart ? s->next_row * sizeof *w : pace; /* from one prefetch to that of the next depth */
     const uintptr_t next =
         (uintptr_t)(s->next ? s->next : s->w) + (j0 * sizeof *w + t / TILE_ROWS * pace) * (apart ? 1 : s->depth);
@@ -37,9 +39,9 @@ TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(tile)(co
         TILE_NAME(vector) weight[TILE_VECTORS];
         __builtin_prefetch((const void *)(next + k * step), 0, 2);
         for (int j = 0; j < vectors; j++)
-            weight[j] = *(const TILE_NAME(vector) *)(w + k * VT_PANEL + j * TILE_LANES);
+            weight[j] = *(const TILE_NAME(vector) *)(w + k * TILE_PANEL + j * TILE_LANES);
         for (int i = 0; i < rows; i++) {
-            const float value = x[(size_t)i * x_row + k * x_depth];
+            const TILE_REAL value = x[(size_t)i * x_row + k * x_depth];
             for (int j = 0; j < vectors; j++)
                 sum[i][j] += value * weight[j];
         }
@@ -52,8 +54,8 @@ TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(tile)(co
 
 /* All rows of some columns. The bounds of the sums have to be constants for the compiler, so each number of left-over
  * rows is code of its own; so is the common case of x by rows. */
-TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(rows)(const vt_strip *s, size_t j, int vectors,
-                                                                              size_t x_depth)
+TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(rows)(const TILE_STRIP *s, size_t j,
+                                                                              int vectors, size_t x_depth)
 {
     size_t t = 0;
     for (; t + TILE_ROWS <= s->rows; t += TILE_ROWS)
@@ -81,7 +83,7 @@ TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(rows)(co
     }
 }
 
-TILE_TARGET static void TILE_NAME(wide)(const vt_strip *s, size_t j)
+TILE_TARGET static void TILE_NAME(wide)(const TILE_STRIP *s, size_t j)
 {
     if (s->x_depth == 1)
         TILE_NAME(rows)(s, j, TILE_VECTORS, 1);
@@ -89,31 +91,18 @@ TILE_TARGET static void TILE_NAME(wide)(const vt_strip *s, size_t j)
         TILE_NAME(rows)(s, j, TILE_VECTORS, s->x_depth);
 }
 
-TILE_TARGET static void TILE_NAME(narrow)(const vt_strip *s, size_t j)
+TILE_TARGET static void TILE_NAME(narrow)(const TILE_STRIP *s, size_t j)
 {
     TILE_NAME(rows)(s, j, TILE_NARROW, s->x_depth);
 }
 
-TILE_TARGET static void TILE_NAME(strip)(const vt_strip *s)
+TILE_TARGET static void TILE_NAME(strip)(const TILE_STRIP *s)
 {
     size_t j = 0;
     for (; j + TILE_VECTORS * TILE_LANES <= s->width; j += TILE_VECTORS * TILE_LANES)
         TILE_NAME(wide)(s, j);
     for (; j < s->width; j += TILE_NARROW * TILE_LANES)
         TILE_NAME(narrow)(s, j);
-}
-
-/* to (depth, VT_PANEL) = scale * from (depth, wide), rows ld apart; zeros behind it, as far as a kernel reads. */
-TILE_TARGET static void TILE_NAME(gather)(float *restrict to, const float *restrict from, size_t ld, float scale,
-                                          size_t depth, size_t wide)
-{
-    const size_t width = grain(wide);
-    for (size_t i = 0; wide == VT_PANEL && i < depth; i++)
-        for (size_t j = 0; j < VT_PANEL; j += TILE_LANES)
-            *(TILE_NAME(vector) *)(to + i * VT_PANEL + j) = scale * *(const TILE_NAME(vector) *)(from + i * ld + j);
-    for (size_t i = 0; wide < VT_PANEL && i < depth; i++)
-        for (size_t j = 0; j < width; j++)
-            to[i * VT_PANEL + j] = j < wide ? scale * from[i * ld + j] : 0.0f;
 }
 
 #undef TILE_NAME

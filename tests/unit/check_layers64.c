@@ -118,6 +118,9 @@ START_TEST(elementwise)
     vt_add64(out, x, size, N);
     for (size_t i = 0; i < N; i++)
         ck_assert(out[i] == (x[i] > 0.0 ? 2.0 * x[i] : 0.0));
+    vt_times64(out, x, size, N);
+    for (size_t i = 0; i < N; i++)
+        ck_assert(out[i] == x[i] * fabs(x[i]));
     vt_widen64(out, gamma_, D);
     ck_assert(out[D - 1] == (double)gamma_[D - 1]);
 }

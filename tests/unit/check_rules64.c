@@ -33,8 +33,27 @@ static double share(double a, double b)
     return b == 0.0 ? 0.0 : a / (b + 1e-9);
 }
 
+static vt_backend backend;
+static float narrow[O * I];
+static vt_weights64 layer(void)
+{
+    return (vt_weights64){.narrow = narrow, .wide = weights, .wide_abs = w_abs};
+}
+
+/* false: this CPU has not got the backend */
+static bool choose(int i)
+{
+    backend = (vt_backend)i;
+    return backend == VT_BACKEND_OPENBLAS || vt_tile_runs(vt_backend_tile(backend));
+}
+
 static void run_linear(void)
 {
+    const vt_weights64 w = layer();
+    for (size_t i = 0; i < O * I; i++) {
+        narrow[i] = (float)weights[i];
+        weights[i] = (double)narrow[i];
+    }
     for (size_t t = 0; t < T; t++)
         for (size_t o = 0; o < O; o++) {
             xw[t * O + o] = 0.0;
@@ -42,8 +61,8 @@ static void run_linear(void)
                 xw[t * O + o] += x[t * I + i] * weights[o * I + i];
         }
     vt_absolute64(w_abs, weights, O * I);
-    vt_lrp_linear_sum(z, x_abs, x, xw, w_abs, T, I, O);
-    vt_lrp_linear(r_in, s, tmp, r, z, x, x_abs, weights, w_abs, T, I, O);
+    vt_lrp_linear_sum(backend, z, x_abs, x, xw, &w, T, I, O);
+    vt_lrp_linear(backend, r_in, s, tmp, r, z, x, x_abs, &w, T, I, O);
 }
 
 /* x+ (s w+) + x- (s w-), s = r / (x+ w+ + x- w-): four products, as it is defined */
@@ -64,6 +83,8 @@ static double linear_by_definition(size_t t, size_t i)
 
 START_TEST(linear_is_its_definition_and_keeps_the_total)
 {
+    if (!choose(_i))
+        return;
     fill(x, T * I, 1), fill(weights, O * I, 2), fill(r, T * O, 3);
     run_linear();
     for (size_t t = 0; t < T; t++)
@@ -79,6 +100,9 @@ END_TEST
 /* An output without any positive product sends nothing: what rounding leaves of its sum must not be divided by. */
 START_TEST(linear_without_positive_products)
 {
+    const vt_weights64 w = layer();
+    if (!choose(_i))
+        return;
     fill(x, T * I, 4), fill(weights, O * I, 5), fill(r, T * O, 6);
     for (size_t i = 0; i < I; i++)
         weights[2 * I + i] = -fabs(weights[2 * I + i]) * copysign(1.0, x[1 * I + i]); /* output 2 of token 1 */
@@ -89,7 +113,7 @@ START_TEST(linear_without_positive_products)
         ck_assert_msg(fabs(got - want) < 1e-14, "R[%zu] = %.17g, not %.17g", i, got, want);
     }
     xw[1 * O + 2] *= 1.0 - 4.0 * DBL_EPSILON; /* as another order of addition would round it */
-    vt_lrp_linear_sum(z, x_abs, x, xw, w_abs, T, I, O);
+    vt_lrp_linear_sum(backend, z, x_abs, x, xw, &w, T, I, O);
     ck_assert_msg(z[1 * O + 2] == 0.0, "the sum is %g, should be 0", z[1 * O + 2]);
     memset(x, 0, sizeof x);
     run_linear();
@@ -137,6 +161,22 @@ START_TEST(clone_and_share)
 }
 END_TEST
 
-VT_SUITE("rules64", tcase_add_test(tc, linear_is_its_definition_and_keeps_the_total);
-         tcase_add_test(tc, linear_without_positive_products); tcase_add_test(tc, add_keeps_the_total_and_the_sizes);
-         tcase_add_test(tc, clone_and_share))
+/* What is not positive, and what has no place in `next`, stays out. */
+START_TEST(follow_adds_positive_parts)
+{
+    static const double cam[] = {1.0, -2.0, 3.0, -4.0, 0.0};
+    static const float grad[] = {0.5f, -1.0f, -1.0f, 2.0f, 1.0f};
+    double next[] = {1.0, 1.0, 1.0, 1.0, 1.0, 7.0};
+    static const double with[] = {1.25, 2.0, 1.0, 1.0, 1.0, 7.0}, without[] = {1.75, 2.0, 2.5, 1.0, 1.0, 7.0};
+    vt_lrp_follow(next, cam, grad, 0.5, 5);
+    ck_assert_mem_eq(next, with, sizeof next);
+    vt_lrp_follow(next, cam, NULL, 0.5, 5);
+    ck_assert_mem_eq(next, without, sizeof next);
+}
+END_TEST
+
+VT_SUITE("rules64",
+         tcase_add_loop_test(tc, linear_is_its_definition_and_keeps_the_total, VT_BACKEND_OPENBLAS, VT_BACKEND_BF16);
+         tcase_add_loop_test(tc, linear_without_positive_products, VT_BACKEND_OPENBLAS, VT_BACKEND_BF16);
+         tcase_add_test(tc, add_keeps_the_total_and_the_sizes); tcase_add_test(tc, clone_and_share);
+         tcase_add_test(tc, follow_adds_positive_parts))

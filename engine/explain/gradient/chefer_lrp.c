@@ -142,15 +142,7 @@ static vt_status follow(double *restrict next, const double *restrict v, const v
         const vt_status st = vt_control_check(control, err);
         if (st != VT_OK)
             return st;
-        for (size_t i = 0; i < T; i++) {
-            const double *cam = r->cam + (h * T + i) * T;
-            const float *g = dattn ? dattn + (h * T + i) * T : NULL;
-            const double share = v[i] / (double)r->H;
-            for (size_t j = 0; share != 0.0 && j < T; j++) {
-                const double x = g ? cam[j] * (double)g[j] : cam[j];
-                next[j] += x > 0.0 ? share * x : 0.0;
-            }
-        }
+        vt_relevance64_follow(r, h, next, v, dattn ? dattn + h * T * T : NULL);
     }
     return VT_OK;
 }
