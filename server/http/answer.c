@@ -1,4 +1,4 @@
-/* Responses. Every one has X-Request-Id, nosniff and, where origins are configured, the CORS headers - errors too, since a
+/* Responses. Every one has X-Request-Id, the headers that keep a browser from making anything else of it and, where origins are configured, the CORS headers - errors too, since a
  * browser shows an error without them as a fault of CORS. Bodies are handed over, never copied. */
 #include "server/http/answer.h"
 
@@ -76,7 +76,9 @@ void vts_answer_refusal(vts_request *r)
 {
     const vts_refusal *no = &r->refusal;
     vts_pool *pool = r->service->pool;
-    const unsigned seconds = no->id == VTS_P_QUEUE_FULL ? vts_pool_promise(pool) : vts_pool_retry_after(pool);
+    const unsigned seconds = no->retry_after              ? no->retry_after
+                             : no->id == VTS_P_QUEUE_FULL ? vts_pool_promise(pool)
+                                                          : vts_pool_retry_after(pool);
     vts_reply_clear(&r->reply);
     vts_reply_problem(&r->reply, no->id, &no->err, r->id, no->limit, seconds);
     if (no->id == VTS_P_METHOD_NOT_ALLOWED)
@@ -115,6 +117,14 @@ enum MHD_Result vts_answer_response(vts_request *r, int status, struct MHD_Respo
 {
     MHD_add_response_header(response, "X-Request-Id", r->id);
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "X-Frame-Options", "DENY");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+    MHD_add_response_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+    if (!MHD_get_response_header(response, "Content-Security-Policy")) /* the page has its own */
+        MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    if (r->service->secure)
+        MHD_add_response_header(response, "Strict-Transport-Security", "max-age=31536000");
     if ((r->trailed || atomic_load(&r->service->draining)) && !MHD_get_response_header(response, "Connection"))
         MHD_add_response_header(response, "Connection", "close");
     add_cors(r, response);
