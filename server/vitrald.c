@@ -438,6 +438,7 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD,
             256 << 10); /* large bodies come from and go back to the system: resident size stays flat */
     mallopt(M_ARENA_MAX, 2);
+    mallopt(M_PERTURB, 0xa5); /* what libraries give back is overwritten: it may be a piece of a picture */
     if (vts_settings_read(&settings, argc, argv, environ, &err) != VT_OK)
         goto refused;
     if (settings.want_help) {

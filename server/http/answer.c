@@ -134,17 +134,44 @@ enum MHD_Result vts_answer_response(vts_request *r, int status, struct MHD_Respo
     return queued;
 }
 
+typedef struct body {
+    void *data;
+    size_t size;
+} body;
+
+static void free_body(void *raw)
+{
+    body *b = raw;
+    vts_wipe_free(b->data, b->size);
+    free(b);
+}
+
+/* A body that is not static goes to the response, which wipes it at the end: it may show a picture. */
+static struct MHD_Response *make_response(vts_reply *reply)
+{
+    if (reply->body_static || !reply->body)
+        return MHD_create_response_from_buffer(reply->size, reply->body, MHD_RESPMEM_PERSISTENT);
+    body *b = malloc(sizeof *b);
+    if (!b)
+        return NULL;
+    *b = (body){reply->body, reply->size};
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback_cls(reply->size, reply->body, free_body, b);
+    if (response)
+        reply->body = NULL;
+    else
+        free(b);
+    return response;
+}
+
 enum MHD_Result vts_answer_send(vts_request *r)
 {
     vts_reply *reply = &r->reply;
     if (reply->status == 0) /* a route that did nothing: our own fault, and never a hanging client */
         vts_reply_problem(reply, VTS_P_INTERNAL, NULL, r->id, 0, 0);
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        reply->size, reply->body, reply->body_static || !reply->body ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response = make_response(reply);
     if (!response)
         return MHD_NO;
-    if (!reply->body_static)
-        reply->body = NULL; /* the response frees it */
     if (reply->type)
         MHD_add_response_header(response, "Content-Type", reply->type);
     if (!has_header(reply, "Cache-Control"))

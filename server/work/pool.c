@@ -20,6 +20,7 @@ typedef struct worker {
     vt_arena *arena;
     vts_job *job, *lent_to; /* what it runs, NULL between jobs, and what it runs meanwhile; under the lock */
     int64_t lends_again_ns; /* its long job goes on until then; its own */
+    bool used;              /* its arena is to be wiped; its own */
 } worker;
 
 typedef struct lane {
@@ -33,9 +34,9 @@ struct vts_pool {
     lane lanes[2]; /* short, long */
     size_t slots, long_slots, reserved, long_reserved, running, workers_count, started, keep_bytes, arena_bytes,
         arena_peak;
-    size_t waiting;  /* workers without a job */
-    vt_arena *spare; /* for a short job on a worker that is lent */
-    bool lent;
+    size_t waiting;        /* workers without a job */
+    vt_arena *spare;       /* for a short job on a worker that is lent */
+    bool lent, spare_used; /* it is in use; it is to be wiped */
     uint64_t finished;
     double job_seconds;
     int64_t promised_ns; /* up to then each second has its returning clients */
@@ -151,13 +152,34 @@ static void lend(void *host)
         return;
     pthread_mutex_lock(&pool->lock);
     if (pool->lanes[false].count > pool->waiting && !pool->lent && !pool->stopping) {
-        pool->lent = true;
+        pool->lent = pool->spare_used = true;
         serve(pool, take(pool, false), &me->lent_to, &pool->spare);
         pool->lent = false;
         const int64_t now = vt_now_ns();
         me->lends_again_ns = now + (now - start);
     }
     pthread_mutex_unlock(&pool->lock);
+}
+
+/* Nothing of a picture stays in memory that waits. Whoever has no job does it, so it takes nobody's time; under the lock
+ * on entry and at the end, without it between. True: the lock was away. */
+static bool wipe(vts_pool *pool, worker *me)
+{
+    const bool spare = pool->spare_used && !pool->lent;
+    if (!me->used && !spare)
+        return false;
+    if (spare)
+        pool->lent = true; /* nobody else takes it meanwhile */
+    pthread_mutex_unlock(&pool->lock);
+    if (me->used)
+        vt_arena_wipe(me->arena);
+    if (spare)
+        vt_arena_wipe(pool->spare);
+    me->used = false;
+    pthread_mutex_lock(&pool->lock);
+    if (spare)
+        pool->lent = pool->spare_used = false;
+    return true;
 }
 
 static void *run_worker(void *raw)
@@ -167,6 +189,8 @@ static void *run_worker(void *raw)
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         while (queued(pool) == 0 && !is_over(pool)) {
+            if (wipe(pool, me))
+                continue;
             pool->waiting++;
             pthread_cond_wait(&pool->work, &pool->lock);
             pool->waiting--;
@@ -179,6 +203,7 @@ static void *run_worker(void *raw)
             job->control.rest_host = me;
             me->lends_again_ns = 0;
         }
+        me->used = true;
         serve(pool, job, &me->job, &me->arena);
     }
     pthread_mutex_unlock(&pool->lock);
