@@ -142,6 +142,14 @@ fuzz-replay: $(FUZZ_BIN)
 	@VITRAL_BUILD=$(BUILD) tests/fuzz/replay.sh $(BUILD)
 
 # ---- checks of the tree ----
+# gcc's own analyser; what it says wrongly is explained where .ci/analyze.sh leaves it out
+.PHONY: analyze coverage
+analyze:
+	@CC=$(CC) .ci/analyze.sh
+# the whole suite once, counted by line; test data as for `make test`
+coverage:
+	@.ci/coverage.sh
+
 .PHONY: layers headers format format-check lint instructions openapi openapi-check duplicates check-long
 layers:
 	@.ci/layers.sh
@@ -171,13 +179,16 @@ check-long:
 
 # ---- installing ----
 VERSION := $(shell sed -n 's/.*VT_VERSION "\(.*\)"/\1/p' include/vitral/version.h)
-.PHONY: install deb docker man clean help
+.PHONY: install deb docker man sbom clean help
 man: $(BUILD)/man/vitrald.8 $(BUILD)/man/vitral.1
 $(BUILD)/man/%.8 $(BUILD)/man/%.1: $(BUILD)/vitral
 	@mkdir -p $(@D)
 	$(BUILD)/vitral man $(basename $(@F)) >$@.new && mv $@.new $@
 deb: all man
 	deploy/deb/build.sh $(BUILD)
+# CycloneDX: the libraries that the programs load, and the built-in model
+sbom: all
+	deploy/sbom.sh $(BUILD) >$(BUILD)/vitral.cdx.json
 docker:
 	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) -t vitral:$(VERSION) -t vitral .
 install: all man
@@ -196,10 +207,13 @@ help:
 	@echo 'make test-browser    the page in headless Chromium (needs node and chromium)'
 	@echo 'make install         DESTDIR= and PREFIX=/usr/local'
 	@echo 'make deb, docker     a Debian package in build/, a container image'
+	@echo 'make sbom            build/vitral.cdx.json: libraries and versions as CycloneDX'
 	@echo 'make VARIANT=debug   also asan, tsan, cov; goes to build/<variant>/'
 	@echo 'make bench           one table of what everything takes, beside bare products and others (docs/performance.md)'
 	@echo 'make instructions    counts what the hot paths execute; more than 5 % above the stored numbers fails'
 	@echo 'make layers headers format-check lint openapi-check fuzz-replay   what CI checks beside the tests'
+	@echo 'make analyze         gcc -fanalyzer over engine and server'
+	@echo 'make coverage        the whole suite with counters: lines of engine and server that tests reach'
 	@echo 'make openapi         rewrite the generated blocks of openapi.yaml'
 	@echo 'make check-long      what takes too long for CI'
 	@echo 'make clean'

@@ -137,6 +137,7 @@ static const int allowed[] = {
     CALL(process_vm_readv),
     CALL(setitimer),
     CALL(arch_prctl),
+    CALL(getdents),
 #endif
 };
 

@@ -186,6 +186,10 @@ static void *run_worker(void *raw)
 {
     worker *me = raw;
     vts_pool *pool = me->pool;
+    char name[16] = "vitral-0";
+    name[7] = (char)('0' + (me - pool->workers) % 10);
+    pthread_setname_np(pthread_self(),
+                       name); /* by itself: another thread's name is a file, which the sandbox keeps away */
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         while (queued(pool) == 0 && !is_over(pool)) {
@@ -210,20 +214,14 @@ static void *run_worker(void *raw)
     return NULL;
 }
 
-static bool start_worker(vts_pool *pool, worker *me)
+static bool start_worker(worker *me)
 {
     pthread_attr_t attr;
-    char name[16] = "vitral-0";
-    const size_t number = (size_t)(me - pool->workers);
     if (pthread_attr_init(&attr) != 0)
         return false;
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     const bool ok = pthread_create(&me->thread, &attr, run_worker, me) == 0;
     pthread_attr_destroy(&attr);
-    if (ok) {
-        name[7] = (char)('0' + number % 10);
-        pthread_setname_np(me->thread, name);
-    }
     return ok;
 }
 
@@ -259,7 +257,7 @@ vt_status vts_pool_open(vts_pool **out, const vts_pool_options *options, vt_erro
         worker *me = &pool->workers[k];
         me->pool = pool;
         st = vt_arena_open(&me->arena, options->arena_bytes, err);
-        if (st == VT_OK && !start_worker(pool, me))
+        if (st == VT_OK && !start_worker(me))
             st = vt_error_set(err, VT_E_NOMEM, "workers", "worker %zu could not be started", k);
         if (st == VT_OK)
             pool->started++;
