@@ -295,7 +295,7 @@ static vt_status give_up_files(vt_error *err)
     return check_sandbox(vts_sandbox_files(&sandbox), "Landlock", err);
 }
 
-/* After the last one. */
+/* After the workers have begun, before the first connection is taken. */
 static vt_status give_up_calls(vt_error *err)
 {
     vt_status st = VT_OK;
@@ -384,9 +384,9 @@ static vt_status start(vts_daemon **daemon, vt_error *err)
     if (st == VT_OK)
         st = open_pool(set, err);
     if (st == VT_OK)
-        st = vts_daemon_begin(*daemon, &options, err);
-    if (st == VT_OK)
         st = give_up_calls(err);
+    if (st == VT_OK)
+        st = vts_daemon_begin(*daemon, &options, err);
     if (st == VT_OK) {
         const bool six = strchr(host, ':') != NULL;
         printf("listening on %s://%s%s%s:%u\n", settings.tls_cert_file[0] ? "https" : "http", six ? "[" : "", host,

@@ -2,7 +2,7 @@
  * a decoder then reaches neither other files nor other programs.
  *
  * Landlock holds for the thread that calls and those that it starts, so vts_sandbox_files comes before the first thread of
- * ours; seccomp takes every thread along and comes last. Main thread. */
+ * ours; seccomp takes every thread along and comes last, before the first connection. Main thread. */
 #ifndef VTS_SANDBOX_SANDBOX_H
 #define VTS_SANDBOX_SANDBOX_H
 

@@ -104,6 +104,7 @@ static const int allowed[] = {
     CALL(epoll_wait),
     CALL(epoll_pwait),
     CALL(epoll_ctl),
+    CALL(eventfd2),
     /* the machine */
     CALL(getrandom),
     CALL(getrusage),
