@@ -202,17 +202,18 @@ static bool add_narrow(scmp_filter_ctx filter, const vts_sandbox *s)
         done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0))) &&
         done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0))) &&
         done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, thread, thread))) &&
-        done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()))) &&
+        done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(tgkill), 1,
+                              SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0))) &&
         done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(openat), 1,
                               SCMP_A2(SCMP_CMP_MASKED_EQ, writing, O_RDONLY))) &&
-        done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(prlimit64), 1, SCMP_A2(SCMP_CMP_EQ, 0)));
+        done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(prlimit64), 1, SCMP_A2(SCMP_CMP_EQ, 0, 0)));
     if (ok && s->appends)
         ok = done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(openat), 1,
                                    SCMP_A2(SCMP_CMP_MASKED_EQ, writing | O_APPEND, O_WRONLY | O_CREAT | O_APPEND)));
     for (size_t k = 0; k < VT_COUNT(terminal) && ok; k++)
-        ok = done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, terminal[k])));
+        ok = done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, terminal[k], 0)));
     for (size_t k = 0; k < VT_COUNT(names) && ok; k++)
-        ok = done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(prctl), 1, SCMP_A0(SCMP_CMP_EQ, names[k])));
+        ok = done(seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(prctl), 1, SCMP_A0(SCMP_CMP_EQ, names[k], 0)));
     return ok;
 }
 #else
