@@ -100,8 +100,8 @@ START_TEST(a_flood_of_addresses_shuts_nobody_out)
     unsigned wait;
     with(1, 1);
     ck_assert_int_eq(vts_clients_enter(clients, "", &mine, true, second, &place, &wait), VTS_ALLOWED);
-    for (unsigned k = 0; k < 100000; k++) {
-        snprintf(text, sizeof text, "10.%u.%u.%u", k >> 16, k >> 8 & 255, k & 255);
+    for (unsigned k = 0; k < 20000; k++) {
+        snprintf(text, sizeof text, "10.0.%u.%u", k >> 8, k & 255);
         ck_assert_int_eq(enter("", text, second + k, NULL), VTS_ALLOWED);
     }
     ck_assert_int_eq(vts_clients_enter(clients, "", &mine, true, second, &again, &wait), VTS_TOO_MANY);
