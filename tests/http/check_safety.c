@@ -378,7 +378,12 @@ START_TEST(reload_works_inside)
         ck_assert_msg(k < 1000, "the tokens are not read again");
         pause_ms(10);
     }
-    if (metric("vitral_sandbox_landlock", "Authorization: Bearer fourth-secret\r\n") >= 1.0 && !sanitized) {
+#if defined(VT_COVERAGE)
+    const bool closed = false; /* counters are written at the end, wherever they are */
+#else
+    const bool closed = metric("vitral_sandbox_landlock", "Authorization: Bearer fourth-secret\r\n") >= 1.0;
+#endif
+    if (closed) {
         vt_test_shell("here=$PWD && cd %s/models && ln -s $here/models/default next && mv -T next now", folder);
         kill(vitrald.pid, SIGHUP);
         free(file_with(logs, "Permission denied"));
