@@ -22,6 +22,13 @@ static const bool sanitized = true;
 static const bool sanitized = false;
 #endif
 
+/* Under ThreadSanitizer a start takes a second: what one thread does alone is not tried again there. */
+#if defined(__SANITIZE_THREAD__)
+static const bool threads_only = true;
+#else
+static const bool threads_only = false;
+#endif
+
 static char folder[] = P_tmpdir "/vitral-check-safety-XXXXXX", tokens[64], audit[64], logs[64];
 static vt_program vitrald;
 
@@ -228,6 +235,8 @@ static void expect_limited(vt_http_reply reply, const char *setting, int limit)
 
 START_TEST(a_client_that_asks_too_often_hears_429)
 {
+    if (threads_only)
+        return;
     START("--token-file", tokens, "--client-requests-per-minute", "3");
     ck_assert_int_eq(status_of("GET", "/models", RADIOLOGY), 200);
     ck_assert_int_eq(status_of("GET", "/models", RADIOLOGY_TOO), 200); /* another token of the same name */
@@ -271,6 +280,8 @@ END_TEST
 
 START_TEST(forwarded_addresses_count_behind_trusted_proxies_only)
 {
+    if (threads_only)
+        return;
     for (int trusted = 0; trusted < 2; trusted++) {
         char line[4096];
         if (trusted)
@@ -293,6 +304,8 @@ END_TEST
 
 START_TEST(every_answer_is_fenced_in)
 {
+    if (threads_only)
+        return;
     static const struct {
         const char *verb, *target;
         int status;
