@@ -11,7 +11,7 @@ FROM debian:bookworm-slim AS build
 ENV DEBIAN_FRONTEND=noninteractive
 RUN apt-get update \
     && apt-get install -y --no-install-recommends gcc libc6-dev make pkg-config dpkg-dev libmicrohttpd-dev \
-       libjansson-dev libpng-dev libjpeg-dev libwebp-dev libexif-dev zlib1g-dev libopenblas-dev \
+       libjansson-dev libpng-dev libjpeg-dev libwebp-dev libexif-dev zlib1g-dev libseccomp-dev libopenblas-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .

@@ -9,6 +9,7 @@
 #include "server/http/daemon.h"
 #include "server/http/events.h"
 #include "server/routes/routes.h"
+#include "server/sandbox/sandbox.h"
 #include "vitral/text.h"
 #include "vitral/version.h"
 
@@ -26,6 +27,7 @@ extern char **environ;
 static vts_settings settings; /* large; written before the first thread starts, then const */
 static vts_log log_;
 static vts_service service;
+static vts_sandbox sandbox;
 
 static pthread_t main_thread;
 
@@ -247,12 +249,71 @@ static void reload_models(void)
 static void reload(void)
 {
     vt_error err = {0};
+    if (vts_log_reopen(&log_, settings.log, &err) != VT_OK)
+        vts_log_note(&log_, "reload_failed", "the log stays the old file: %s", err.msg);
+    if (service.audit && vts_audit_reopen(service.audit, &err) != VT_OK)
+        vts_log_note(&log_, "reload_failed", "the audit log stays the old file: %s", err.msg);
     vts_log_note(&log_, "reload", "SIGHUP: tokens and models are read again");
     if (vts_access_reload(service.access, &err) != VT_OK)
         vts_log_note(&log_, "reload_failed", "the tokens stay as they were: %s", err.msg);
     else if (settings.token_file[0])
         vts_log_note(&log_, "tokens", "%zu tokens", vts_access_tokens(service.access));
     reload_models();
+}
+
+/* ---- sandbox ---- */
+
+/* All that SIGHUP reads or opens again. */
+static void name_files(void)
+{
+    for (size_t k = 0; k < settings.models_count; k++) {
+        vts_model_choice choice;
+        if (vts_settings_model(&choice, settings.models[k], NULL) == VT_OK && choice.dir[0])
+            vts_sandbox_reads(&sandbox, choice.dir);
+    }
+    if (settings.token_file[0])
+        vts_sandbox_reads(&sandbox, settings.token_file);
+    if (log_.owned)
+        vts_sandbox_appends(&sandbox, settings.log);
+    if (service.audit)
+        vts_sandbox_appends(&sandbox, settings.audit_log);
+}
+
+static vt_status check_sandbox(bool in_force, const char *part, vt_error *err)
+{
+    if (in_force || settings.sandbox != VTS_SANDBOX_REQUIRE)
+        return VT_OK;
+    return vt_error_set(err, VT_E_UNSUPPORTED, "sandbox", "sandbox require: no %s: %s", part, sandbox.missing);
+}
+
+/* Before the first thread. */
+static vt_status give_up_files(vt_error *err)
+{
+    if (settings.sandbox == VTS_SANDBOX_OFF)
+        return VT_OK;
+    name_files();
+    return check_sandbox(vts_sandbox_files(&sandbox), "Landlock", err);
+}
+
+/* After the workers have begun, before the first connection is taken. */
+static vt_status give_up_calls(vt_error *err)
+{
+    vt_status st = VT_OK;
+    if (settings.sandbox != VTS_SANDBOX_OFF)
+        st = check_sandbox(vts_sandbox_calls(&sandbox), "seccomp", err);
+    service.landlock = sandbox.landlock;
+    service.seccomp = sandbox.seccomp;
+    if (st != VT_OK)
+        return st;
+    if (settings.sandbox == VTS_SANDBOX_OFF)
+        vts_log_note(&log_, "sandbox", "off: the process keeps all files and system calls");
+    else
+        vts_log_note(&log_, "sandbox", "Landlock %s%.0d (%zu path%s, %zu thread%s outside), seccomp %s%s%s",
+                     sandbox.landlock ? "version " : "none", sandbox.landlock, sandbox.paths_count,
+                     sandbox.paths_count == 1 ? "" : "s", sandbox.outside, sandbox.outside == 1 ? "" : "s",
+                     sandbox.seccomp ? "on" : "none", sandbox.missing ? ": " : "",
+                     sandbox.missing ? sandbox.missing : "");
+    return VT_OK;
 }
 
 /* ---- start and end ---- */
@@ -288,6 +349,11 @@ static vt_status start(vts_daemon **daemon, vt_error *err)
     if (st == VT_OK)
         st = vts_settings_listen(settings.listen, host, sizeof host, &options.port, err);
     if (st == VT_OK)
+        st = vts_networks_read(&service.trusted, settings.trusted_proxies, err);
+    if (st == VT_OK)
+        st = vts_clients_open(&service.clients, (unsigned)settings.client_requests_per_minute,
+                              (unsigned)settings.client_requests_at_once, err);
+    if (st == VT_OK)
         st = vts_access_open(&service.access, settings.token_file, settings.cors_origins, err);
     if (st == VT_OK)
         st = open_models(&set, NULL, err);
@@ -301,6 +367,14 @@ static vt_status start(vts_daemon **daemon, vt_error *err)
     }
     if (st == VT_OK)
         st = vts_stats_open(&service.stats, vts_route_ids, vts_routes_count, err);
+    if (st == VT_OK && settings.audit_log[0])
+        st = vts_audit_open(&service.audit, settings.audit_log, &log_, service.stats, err);
+    if (st == VT_OK)
+        st = vts_daemon_bind(daemon, &options, &service, err);
+    if (st == VT_OK)
+        st = give_up_files(err);
+    if (st == VT_OK)
+        vt_set_blas_threads(settings.blas_threads);
     if (st == VT_OK)
         st = vts_ticker_open(&service.ticker, 15000, err);
     if (st == VT_OK)
@@ -310,7 +384,9 @@ static vt_status start(vts_daemon **daemon, vt_error *err)
     if (st == VT_OK)
         st = open_pool(set, err);
     if (st == VT_OK)
-        st = vts_daemon_open(daemon, &options, &service, err);
+        st = give_up_calls(err);
+    if (st == VT_OK)
+        st = vts_daemon_begin(*daemon, &options, err);
     if (st == VT_OK) {
         const bool six = strchr(host, ':') != NULL;
         printf("listening on %s://%s%s%s:%u\n", settings.tls_cert_file[0] ? "https" : "http", six ? "[" : "", host,
@@ -329,6 +405,9 @@ static void release(void)
     vts_stats_close(service.stats);
     vts_models_close(service.models);
     vts_access_close(service.access);
+    vts_clients_close(service.clients);
+    vts_audit_close(service.audit);
+    vts_sandbox_close(&sandbox);
 }
 
 /* Held pictures go when their time has passed, asked for or not. */
@@ -355,9 +434,11 @@ int main(int argc, char **argv)
     sigset_t set;
 
     vts_restart_for_blas(argv);
+    vts_sandbox_no_core();
     mallopt(M_MMAP_THRESHOLD,
             256 << 10); /* large bodies come from and go back to the system: resident size stays flat */
     mallopt(M_ARENA_MAX, 2);
+    mallopt(M_PERTURB, 0xa5); /* what libraries give back is overwritten: it may be a piece of a picture */
     if (vts_settings_read(&settings, argc, argv, environ, &err) != VT_OK)
         goto refused;
     if (settings.want_help) {
@@ -374,7 +455,7 @@ int main(int argc, char **argv)
         vts_log_note(&log_, "warning", "%s", settings.warnings[k]);
     block_signals(&set);
     json_object_seed(0);
-    vt_set_blas_threads(settings.blas_threads);
+    vt_set_blas_threads(1);
     vts_log_note(&log_, "start", "vitrald " VT_VERSION ", libmicrohttpd %s, jansson %s, %s, %d BLAS thread(s)",
                  vts_daemon_library(), jansson_version_str(), vt_blas_description(), settings.blas_threads);
     if (start(&daemon, &err) != VT_OK)
@@ -390,6 +471,7 @@ int main(int argc, char **argv)
 
 refused:
     fprintf(stderr, "vitrald: %s%s%s\n", err.msg, err.allowed[0] ? "; allowed: " : "", err.allowed);
+    vts_daemon_abandon(daemon);
     release();
     vts_log_close(&log_);
     return 2;

@@ -14,7 +14,7 @@ fail() {
     exit 1
 }
 
-for tool in dpkg-deb dpkg-shlibdeps dpkg-gencontrol strip gzip; do
+for tool in readelf ldd dpkg-deb dpkg-shlibdeps dpkg-gencontrol strip gzip; do
     command -v "$tool" >/dev/null || fail "$tool is missing: apt-get install dpkg-dev binutils"
 done
 for program in vitrald vitral; do
@@ -56,6 +56,8 @@ done
 for file in nginx.conf Caddyfile prometheus.yml grafana.json compose.yaml k8s.yaml; do
     put 644 "deploy/$file" /usr/share/doc/vitral/examples
 done
+deploy/sbom.sh "$build" >"$work/vitral.cdx.json"
+put 644 "$work/vitral.cdx.json" /usr/share/doc/vitral
 for page in "$build"/man/*.[1-8] docs/man/*.[1-8]; do
     [ -f "$page" ] || continue
     section=${page##*.}

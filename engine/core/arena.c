@@ -44,6 +44,7 @@ struct vt_arena {
     size_t gaps;     /* bytes of gaps below the cursor */
     size_t newest;   /* where the newest block begins, or no_block */
     size_t touched;  /* highest cursor since the last trim */
+    size_t dirty;    /* above this all is zero */
     size_t peak;     /* highest use since open, without gaps */
     size_t poisoned; /* poison has been laid up to here */
 };
@@ -174,6 +175,8 @@ static void *place(vt_arena *arena, size_t start, size_t gaps, size_t bytes)
         gap_write(arena, end);
     if (end > arena->touched)
         arena->touched = end;
+    if (end > arena->dirty)
+        arena->dirty = end;
     if (end - arena->gaps > arena->peak)
         arena->peak = end - arena->gaps;
     return arena->base + start;
@@ -257,9 +260,20 @@ void vt_arena_reset(vt_arena *arena, size_t keep_bytes)
         return;
     const size_t from = round_up(keep_bytes, arena->page);
     const size_t to = round_up(arena->touched, arena->page);
-    if (to > from)
-        madvise(arena->base + from, to - from, MADV_DONTNEED); /* best effort: failing, it only stays resident */
+    /* failing, it only stays resident, until it is wiped */
+    if (to > from && madvise(arena->base + from, to - from, MADV_DONTNEED) == 0 && arena->dirty > from)
+        arena->dirty = from;
     arena->touched = keep_bytes;
+}
+
+void vt_arena_wipe(vt_arena *arena)
+{
+    assert(arena->cursor == 0);
+    const size_t bytes = arena->dirty < arena->reserved ? arena->dirty : arena->reserved;
+    unpoison(arena, 0, bytes);
+    explicit_bzero(arena->base, bytes);
+    poison(arena, 0, bytes);
+    arena->dirty = 0;
 }
 
 size_t vt_arena_used(const vt_arena *arena)

@@ -34,4 +34,7 @@ vt_builtin_config_size:
 vt_builtin_labels_size:
         .quad .Lend_labels - vt_builtin_labels
 
+#ifdef __CET__ /* or the linker takes the whole program for one without control-flow marks */
+#include <cet.h>
+#endif
         .section .note.GNU-stack, "", %progbits

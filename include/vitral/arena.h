@@ -36,6 +36,10 @@ void vt_arena_rewind(vt_arena *arena, vt_mark mark); /* frees everything that ca
 /* Empties the arena. Memory beyond keep_bytes that was touched since the last trim goes back to the system. */
 void vt_arena_reset(vt_arena *arena, size_t keep_bytes);
 
+/* Overwrites with zeros what was touched since the last wipe and still holds something. The arena must be empty (reset).
+ * Costs a pass over at most keep_bytes of the last reset: for when the owner has nothing better to do. */
+void vt_arena_wipe(vt_arena *arena);
+
 size_t vt_arena_used(const vt_arena *arena);
 size_t vt_arena_peak(const vt_arena *arena); /* highest level since open */
 size_t vt_arena_capacity(const vt_arena *arena);

@@ -101,6 +101,7 @@ static void service_page(void)
          "for -). Defaults < JSON file < variables < flags. [Default] last.");
     for (size_t k = 0; k < count; k++)
         param_entry(NULL, &rows[k]);
+    entry("--no-sandbox", "the same as --sandbox off");
     entry("--help", "print the flags");
     entry("--version", "print the version");
     macro(".SH", "SIGNALS");

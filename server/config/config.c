@@ -18,6 +18,8 @@ static const char *const vts_backend_names[] = {"auto", "openblas", NULL};
 
 static const char *const vts_bf16_names[] = {"auto", "on", "off", NULL};
 
+static const char *const vts_sandbox_names[] = {"auto", "require", "off", NULL};
+
 static const vt_param table[] = {
     {.name = "model",
      .help = "weights to serve: a folder, or NAME=folder, and ?image_size=N or ?image_size=HxW behind it for another "
@@ -187,6 +189,27 @@ static const vt_param table[] = {
      .min = 1,
      .max = 3600,
      .def = 15},
+    {.name = "client_requests_per_minute",
+     .help = "requests that one client may send in a minute, all at once or spread, other than probes and the page's "
+             "files; a client is the name of a token, else an address; 0: no limit",
+     .type = VT_INT,
+     FIELD(client_requests_per_minute),
+     .max = 1000000},
+    {.name = "client_requests_at_once",
+     .help = "requests with a picture that one client may have in hand at a time; 0: no limit",
+     .type = VT_INT,
+     FIELD(client_requests_at_once),
+     .max = 65536},
+    {.name = "trusted_proxies",
+     .help = "addresses and networks (10.0.0.0/8) of proxies whose X-Forwarded-For is believed, comma separated",
+     .type = VT_TEXT,
+     FIELD(trusted_proxies)},
+    {.name = "sandbox",
+     .help = "auto gives up files and system calls that are not needed after the start, as far as the kernel can "
+             "(Landlock, seccomp); require does not start without either; off, or the flag --no-sandbox, keeps all",
+     .type = VT_ENUM,
+     .choices = vts_sandbox_names,
+     FIELD(sandbox)},
     {.name = "tls_cert_file",
      .help = "PEM file with the certificate and its chain: the service speaks TLS (1.2 or later)",
      .type = VT_TEXT,
@@ -196,7 +219,8 @@ static const vt_param table[] = {
      .type = VT_TEXT,
      FIELD(tls_key_file)},
     {.name = "token_file",
-     .help = "file with one bearer token per line; without it no token is asked for",
+     .help = "file with one bearer token per line, or NAME TOKEN (the name stands in the log); without it no token is "
+             "asked for",
      .type = VT_TEXT,
      FIELD(token_file)},
     {.name = "cors_origins",
@@ -208,6 +232,12 @@ static const vt_param table[] = {
      .type = VT_TEXT,
      FIELD(log),
      .def_text = "-"},
+    {.name = "audit_log",
+     .help =
+         "file for a line of JSON about each request, with client, model and digest of the picture; appended to, and "
+         "opened again at SIGHUP",
+     .type = VT_TEXT,
+     FIELD(audit_log)},
     {.name = "config",
      .help = "JSON file with settings: one object, the keys are these names",
      .type = VT_TEXT,
@@ -461,7 +491,14 @@ static vt_status read_flags(vts_settings *s, int argc, char *const argv[], bool 
             s->want_version = true;
             continue;
         }
-        vt_status st = read_flag(argc, argv, &k, &row, &value, err);
+        const bool no_sandbox = strcmp(argv[k], "--no-sandbox") == 0;
+        vt_status st = VT_OK;
+        if (no_sandbox) {
+            row = vt_param_find(table, VT_COUNT(table), "sandbox");
+            value = vts_sandbox_names[VTS_SANDBOX_OFF];
+        } else {
+            st = read_flag(argc, argv, &k, &row, &value, err);
+        }
         if (st != VT_OK)
             return st;
         if (seen[row - table] && !(row->flags & VT_PARAM_REPEAT))
@@ -546,7 +583,8 @@ void vts_settings_help(FILE *out)
         vt_param_default_text(&table[k], def, sizeof def);
         fprintf(out, "  --%-24s %s%s%s%s\n", flag, table[k].help, def[0] ? " [" : "", def, def[0] ? "]" : "");
     }
-    fprintf(out, "  --%-24s %s\n  --%-24s %s\n", "help", "print this", "version", "print the version");
+    fprintf(out, "  --%-24s %s\n  --%-24s %s\n  --%-24s %s\n", "no-sandbox", "the same as --sandbox off", "help",
+            "print this", "version", "print the version");
     fprintf(
         out,
         "\nEach flag is also a key of the JSON file (with _ for -) and a variable (VITRAL_ and the name in capitals).\n"

@@ -27,8 +27,10 @@ typedef struct vts_settings {
     uint64_t uploads_max_bytes, cache_bytes, held_bytes, memory_max_bytes, image_size_max_bytes;
     int held_seconds, backend, bf16, blas_threads, arena_keep_bytes;
     int connections_max, connections_per_ip_max, connection_timeout_s;
+    int client_requests_per_minute, client_requests_at_once, sandbox;
     char tls_cert_file[VT_TEXT_MAX], tls_key_file[VT_TEXT_MAX];
     char token_file[VT_TEXT_MAX], cors_origins[VT_TEXT_MAX], log[VT_TEXT_MAX], config[VT_TEXT_MAX];
+    char trusted_proxies[VT_TEXT_MAX], audit_log[VT_TEXT_MAX];
 
     unsigned char origins[VTS_SETTINGS_MAX]; /* vts_origin of each row of the table */
     char warnings[VTS_WARNINGS_MAX][256];    /* unknown VITRAL_* variables */
@@ -36,7 +38,8 @@ typedef struct vts_settings {
     bool want_help, want_version;
 } vts_settings;
 
-enum { VTS_BACKEND_AUTO, VTS_BACKEND_OPENBLAS };   /* of vts_settings.backend */
+enum { VTS_BACKEND_AUTO, VTS_BACKEND_OPENBLAS };                 /* of vts_settings.backend */
+enum { VTS_SANDBOX_AUTO, VTS_SANDBOX_REQUIRE, VTS_SANDBOX_OFF }; /* of vts_settings.sandbox */
 enum { VTS_BF16_AUTO, VTS_BF16_ON, VTS_BF16_OFF }; /* of vts_settings.bf16; after settling one of the last two */
 
 const vt_param *vts_settings_table(size_t *count);

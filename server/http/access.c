@@ -14,12 +14,15 @@
 #include <string.h>
 #include <strings.h>
 
-enum { TOKENS_MAX = 64, TOKEN_MAX = 512 };
+enum { TOKENS_MAX = 64, TOKEN_MAX = 512, BLANKS_MAX = 8 };
+
+static const char name_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
 typedef struct token_list {
     size_t count;
     uint8_t digests[TOKENS_MAX][32];
-    unsigned owners[TOKENS_MAX]; /* never 0 */
+    unsigned owners[TOKENS_MAX];                     /* never 0 */
+    char names[TOKENS_MAX][VTS_CLIENT_NAME_MAX + 1]; /* "" without one */
 } token_list;
 
 struct vts_access {
@@ -39,10 +42,33 @@ static void digest_of(const char *text, size_t size, uint8_t digest[32])
     vt_sha256_final(&hash, digest);
 }
 
+/* TOKEN, or NAME and blanks and TOKEN. The message says the line's number and nothing of what is in it. */
+static vt_status take_line(token_list *tokens, const char *line, size_t n, size_t number, vt_error *err)
+{
+    const size_t first = strcspn(line, " \t") < n ? strcspn(line, " \t") : n;
+    const size_t name = first < n ? first : 0, from = name + strspn(line + name, " \t");
+    if (name > VTS_CLIENT_NAME_MAX || strspn(line, name_characters) < name)
+        return vt_error_set(err, VT_E_INVALID, "token_file",
+                            "token_file, line %zu: a name before a token has at most %d letters, digits, dots, dashes "
+                            "and underscores",
+                            number, VTS_CLIENT_NAME_MAX);
+    if (from >= n || n - from > TOKEN_MAX || memchr(line + from, ' ', n - from) || memchr(line + from, '\t', n - from))
+        return vt_error_set(
+            err, VT_E_INVALID, "token_file",
+            "token_file, line %zu: a line is a token of at most %d characters without blanks, or a name and a "
+            "token",
+            number, TOKEN_MAX);
+    memcpy(tokens->names[tokens->count], line, name);
+    tokens->names[tokens->count][name] = '\0';
+    digest_of(line + from, n - from, tokens->digests[tokens->count++]);
+    return VT_OK;
+}
+
 static vt_status read_tokens(token_list *tokens, const char *path, vt_error *err)
 {
-    char line[TOKEN_MAX + 2];
+    char line[VTS_CLIENT_NAME_MAX + BLANKS_MAX + TOKEN_MAX + 2];
     vt_status st = VT_OK;
+    size_t number = 0;
     tokens->count = 0;
     FILE *file = fopen(path, "re");
     if (!file)
@@ -50,9 +76,10 @@ static vt_status read_tokens(token_list *tokens, const char *path, vt_error *err
     setvbuf(file, NULL, _IONBF, 0); /* or the tokens would stay in a freed buffer */
     while (st == VT_OK && fgets(line, sizeof line, file)) {
         size_t n = strcspn(line, "\r\n");
+        number++;
         if (line[n] == '\0' && !feof(file))
             st = vt_error_set(err, VT_E_INVALID, "token_file",
-                              "the token file %s has a line of more than %d characters", path, TOKEN_MAX);
+                              "the token file %s has a line of more than %d characters", path, (int)sizeof line - 2);
         while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t'))
             n--;
         if (n == 0 || line[0] == '#' || st != VT_OK)
@@ -61,7 +88,7 @@ static vt_status read_tokens(token_list *tokens, const char *path, vt_error *err
             st = vt_error_set(err, VT_E_INVALID, "token_file", "the token file %s has more than %d tokens", path,
                               TOKENS_MAX);
         else
-            digest_of(line, n, tokens->digests[tokens->count++]);
+            st = take_line(tokens, line, n, number, err);
     }
     if (st == VT_OK && ferror(file))
         st = vt_error_set(err, VT_E_IO, "token_file", "the token file %s cannot be read to its end", path);
@@ -179,10 +206,22 @@ void vts_access_close(vts_access *access)
     free(access);
 }
 
-vts_admission vts_access_check(vts_access *access, const char *authorization, unsigned *owner)
+/* The name that goes with an owner; as many steps whichever it is. */
+static void name_of(const token_list *tokens, vts_holder *holder)
+{
+    const char *name = "";
+    for (size_t k = 0; k < tokens->count; k++)
+        name = tokens->owners[k] == holder->owner ? tokens->names[k] : name;
+    if (*name)
+        memcpy(holder->name, name, sizeof holder->name);
+    else
+        snprintf(holder->name, sizeof holder->name, "#%u", holder->owner);
+}
+
+vts_admission vts_access_check(vts_access *access, const char *authorization, vts_holder *holder)
 {
     uint8_t digest[32];
-    *owner = 0;
+    *holder = (vts_holder){.owner = 0};
     if (!access->token_file)
         return VTS_ADMITTED;
     if (!authorization)
@@ -194,9 +233,11 @@ vts_admission vts_access_check(vts_access *access, const char *authorization, un
     token += strspn(token, " ");
     digest_of(token, strlen(token), digest);
     pthread_mutex_lock(&access->lock);
-    *owner = owner_of(&access->tokens, digest);
+    holder->owner = owner_of(&access->tokens, digest);
+    if (holder->owner)
+        name_of(&access->tokens, holder);
     pthread_mutex_unlock(&access->lock);
-    return *owner ? VTS_ADMITTED : VTS_WRONG_TOKEN;
+    return holder->owner ? VTS_ADMITTED : VTS_WRONG_TOKEN;
 }
 
 bool vts_access_has_origins(const vts_access *access)

@@ -1,4 +1,4 @@
-/* Responses. Every one has X-Request-Id, nosniff and, where origins are configured, the CORS headers - errors too, since a
+/* Responses. Every one has X-Request-Id, the headers that keep a browser from making anything else of it and, where origins are configured, the CORS headers - errors too, since a
  * browser shows an error without them as a fault of CORS. Bodies are handed over, never copied. */
 #include "server/http/answer.h"
 
@@ -76,7 +76,9 @@ void vts_answer_refusal(vts_request *r)
 {
     const vts_refusal *no = &r->refusal;
     vts_pool *pool = r->service->pool;
-    const unsigned seconds = no->id == VTS_P_QUEUE_FULL ? vts_pool_promise(pool) : vts_pool_retry_after(pool);
+    const unsigned seconds = no->retry_after              ? no->retry_after
+                             : no->id == VTS_P_QUEUE_FULL ? vts_pool_promise(pool)
+                                                          : vts_pool_retry_after(pool);
     vts_reply_clear(&r->reply);
     vts_reply_problem(&r->reply, no->id, &no->err, r->id, no->limit, seconds);
     if (no->id == VTS_P_METHOD_NOT_ALLOWED)
@@ -115,6 +117,14 @@ enum MHD_Result vts_answer_response(vts_request *r, int status, struct MHD_Respo
 {
     MHD_add_response_header(response, "X-Request-Id", r->id);
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "X-Frame-Options", "DENY");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+    MHD_add_response_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+    if (!MHD_get_response_header(response, "Content-Security-Policy")) /* the page has its own */
+        MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    if (r->service->secure)
+        MHD_add_response_header(response, "Strict-Transport-Security", "max-age=31536000");
     if ((r->trailed || atomic_load(&r->service->draining)) && !MHD_get_response_header(response, "Connection"))
         MHD_add_response_header(response, "Connection", "close");
     add_cors(r, response);
@@ -124,17 +134,44 @@ enum MHD_Result vts_answer_response(vts_request *r, int status, struct MHD_Respo
     return queued;
 }
 
+typedef struct body {
+    void *data;
+    size_t size;
+} body;
+
+static void free_body(void *raw)
+{
+    body *b = raw;
+    vts_wipe_free(b->data, b->size);
+    free(b);
+}
+
+/* A body that is not static goes to the response, which wipes it at the end: it may show a picture. */
+static struct MHD_Response *make_response(vts_reply *reply)
+{
+    if (reply->body_static || !reply->body)
+        return MHD_create_response_from_buffer(reply->size, reply->body, MHD_RESPMEM_PERSISTENT);
+    body *b = malloc(sizeof *b);
+    if (!b)
+        return NULL;
+    *b = (body){reply->body, reply->size};
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback_cls(reply->size, reply->body, free_body, b);
+    if (response)
+        reply->body = NULL;
+    else
+        free(b);
+    return response;
+}
+
 enum MHD_Result vts_answer_send(vts_request *r)
 {
     vts_reply *reply = &r->reply;
     if (reply->status == 0) /* a route that did nothing: our own fault, and never a hanging client */
         vts_reply_problem(reply, VTS_P_INTERNAL, NULL, r->id, 0, 0);
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        reply->size, reply->body, reply->body_static || !reply->body ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response = make_response(reply);
     if (!response)
         return MHD_NO;
-    if (!reply->body_static)
-        reply->body = NULL; /* the response frees it */
     if (reply->type)
         MHD_add_response_header(response, "Content-Type", reply->type);
     if (!has_header(reply, "Cache-Control"))

@@ -16,4 +16,7 @@ vts_asset_openapi:
 vts_asset_openapi_end:
     .byte 0
 
+#ifdef __CET__ /* or the linker takes the whole program for one without control-flow marks */
+#include <cet.h>
+#endif
     .section .note.GNU-stack,"",%progbits

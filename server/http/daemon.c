@@ -31,6 +31,7 @@ struct vts_daemon {
     vts_service *service;
     char *cert, *key; /* PEM texts; NULL without TLS */
     unsigned port;
+    int fd; /* listens; -1 once it is the library's */
 };
 
 static void log_message(void *cls, const char *fmt, va_list args) VT_PRINTF(2, 0);
@@ -106,6 +107,8 @@ static void release(vts_daemon *daemon)
 {
     vts_pem_free(daemon->cert);
     vts_pem_free(daemon->key);
+    if (daemon->fd >= 0)
+        close(daemon->fd);
     free(daemon);
 }
 
@@ -143,33 +146,49 @@ static struct MHD_Daemon *start(vts_daemon *daemon, const vts_daemon_options *op
                             daemon->cert ? tls : tls + VT_COUNT(tls) - 1, MHD_OPTION_END);
 }
 
-vt_status vts_daemon_open(vts_daemon **out, const vts_daemon_options *options, vts_service *service, vt_error *err)
+vt_status vts_daemon_bind(vts_daemon **out, const vts_daemon_options *options, vts_service *service, vt_error *err)
 {
-    int fd = -1;
     vts_daemon *daemon = calloc(1, sizeof *daemon);
     if (!daemon)
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the HTTP daemon");
     daemon->service = service;
+    daemon->fd = -1;
     vt_status st = read_certificate(daemon, options, err);
     if (st == VT_OK)
-        st = open_socket(&fd, options->host, options->port, err);
-    if (st == VT_OK) {
-        daemon->port = port_of(fd);
-        MHD_set_panic_func(panic, service);
-        daemon->mhd = start(daemon, options, fd);
-        if (!daemon->mhd) {
-            close(fd);
-            st = daemon->cert
-                     ? vt_error_set(
-                           err, VT_E_INVALID, "tls_cert_file",
-                           "the certificate %.80s does not go with the key %.80s, or one of them is no PEM file",
-                           options->tls_cert_file, options->tls_key_file)
-                     : vt_error_set(err, VT_E_INTERNAL, "listen",
-                                    "the HTTP library did not start; its reason is in the log");
-        }
-    }
+        st = open_socket(&daemon->fd, options->host, options->port, err);
     if (st != VT_OK) {
         release(daemon);
+        return st;
+    }
+    daemon->port = port_of(daemon->fd);
+    service->secure = daemon->cert != NULL;
+    *out = daemon;
+    return VT_OK;
+}
+
+vt_status vts_daemon_begin(vts_daemon *daemon, const vts_daemon_options *options, vt_error *err)
+{
+    MHD_set_panic_func(panic, daemon->service);
+    daemon->mhd = start(daemon, options, daemon->fd);
+    if (!daemon->mhd)
+        return daemon->cert
+                   ? vt_error_set(err, VT_E_INVALID, "tls_cert_file",
+                                  "the certificate %.80s does not go with the key %.80s, or one of them is no PEM file",
+                                  options->tls_cert_file, options->tls_key_file)
+                   : vt_error_set(err, VT_E_INTERNAL, "listen",
+                                  "the HTTP library did not start; its reason is in the log");
+    daemon->fd = -1;
+    return VT_OK;
+}
+
+vt_status vts_daemon_open(vts_daemon **out, const vts_daemon_options *options, vts_service *service, vt_error *err)
+{
+    vts_daemon *daemon = NULL;
+    vt_status st = vts_daemon_bind(&daemon, options, service, err);
+    if (st == VT_OK)
+        st = vts_daemon_begin(daemon, options, err);
+    if (st != VT_OK) {
+        vts_daemon_abandon(daemon);
         return st;
     }
     *out = daemon;
@@ -200,6 +219,14 @@ void vts_daemon_drain(vts_daemon *daemon, uint64_t timeout_ms)
     if (fd >= 0)
         close(fd);
     release(daemon);
+}
+
+void vts_daemon_abandon(vts_daemon *daemon)
+{
+    if (daemon && daemon->mhd)
+        vts_daemon_drain(daemon, 0);
+    else if (daemon)
+        release(daemon);
 }
 
 const char *vts_daemon_library(void)

@@ -20,6 +20,11 @@ typedef struct vts_daemon_options {
  * VT_E_UNSUPPORTED (TLS with a library that was built without it). */
 VT_MUST_USE vt_status vts_daemon_open(vts_daemon **out, const vts_daemon_options *options, vts_service *service,
                                       vt_error *err);
+/* The two halves of it: files and socket, then the polling thread. */
+VT_MUST_USE vt_status vts_daemon_bind(vts_daemon **out, const vts_daemon_options *options, vts_service *service,
+                                      vt_error *err);
+VT_MUST_USE vt_status vts_daemon_begin(vts_daemon *daemon, const vts_daemon_options *options, vt_error *err);
+void vts_daemon_abandon(vts_daemon *daemon); /* after a failure at the start; NULL is fine */
 unsigned vts_daemon_port(const vts_daemon *daemon);
 
 /* New work is refused from here on; what is in hand gets timeout_ms, then it is cancelled. Stops service->pool, then the

@@ -76,6 +76,22 @@ static void join_accept(vts_headers *h, const char *value, size_t size)
     h->accept = h->accept_room;
 }
 
+/* Only the end says something: it is what the nearest proxies wrote. What is cut off must not look like an address. */
+static void join_forwarded(vts_headers *h, const char *value, size_t size)
+{
+    const size_t most = sizeof h->forwarded - 3, before = strlen(h->forwarded);
+    const size_t fresh = size < most ? size : most, old = before + fresh <= most ? before : most - fresh;
+    char joined[sizeof h->forwarded] = "?";
+    size_t n = fresh < size || old < before;
+    memcpy(joined + n, h->forwarded + (before - old), old);
+    n += old;
+    if (before > 0)
+        joined[n++] = ',';
+    memcpy(joined + n, value + (size - fresh), fresh);
+    joined[n + fresh] = '\0';
+    memcpy(h->forwarded, joined, n + fresh + 1);
+}
+
 static enum MHD_Result take(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size, const char *value,
                             size_t value_size)
 {
@@ -116,6 +132,8 @@ static enum MHD_Result take(void *cls, enum MHD_ValueKind kind, const char *name
         return MHD_YES;
     if (strcasecmp(name, "accept") == 0)
         join_accept(h, value, value_size);
+    if (strcasecmp(name, "x-forwarded-for") == 0)
+        join_forwarded(h, value, value_size);
     for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
         if (strcasecmp(name, known[k].name) != 0)
             continue;

@@ -16,8 +16,9 @@ typedef struct vts_headers {
      * together are too long no more are kept, and vts_headers_fault() says so. */
     const char *length, *coding, *type, *encoding, *expect, *authorization, *origin, *request_id, *traceparent,
         *preflight;
-    const char *accept; /* all Accept lines, joined by commas */
-    const char *twice;  /* a sentence: one came twice of those that may come once */
+    char forwarded[512]; /* the end of all X-Forwarded-For lines, joined by commas; "" without one */
+    const char *accept;  /* all Accept lines, joined by commas */
+    const char *twice;   /* a sentence: one came twice of those that may come once */
     bool bad_name, bad_value, padded_coding;
     bool gap;            /* there is more between the lines than was reported */
     uintptr_t line_end;  /* address of the end of the line that was read last */

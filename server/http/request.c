@@ -17,7 +17,6 @@
 #include "server/http/router.h"
 #include "vitral/text.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <poll.h>
 #include <stdio.h>
@@ -53,8 +52,16 @@ void *vts_request_begin(void *cls, const char *uri, struct MHD_Connection *conne
 
 /* ---- headers ---- */
 
+static void read_address(vts_request *r, const vts_headers *h)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (info && info->client_addr && vts_address_of(&r->address, info->client_addr))
+        r->forwarded = vts_address_behind(&r->address, &r->service->trusted, h->forwarded);
+}
+
 static void read_identity(vts_request *r, const vts_headers *h)
 {
+    read_address(r, h);
     if (h->request_id && vts_id_acceptable(h->request_id))
         snprintf(r->id, sizeof r->id, "%s", h->request_id);
     if (h->traceparent && vts_traceparent_valid(h->traceparent))
@@ -85,11 +92,42 @@ static void find_route(vts_request *r, const vts_headers *h)
         vts_refuse(r, VTS_P_METHOD_NOT_ALLOWED, "", "this path takes %s", r->allow);
 }
 
+/* Before the token is judged: who guesses tokens is limited like everybody, by address. */
+static void check_client(vts_request *r)
+{
+    vts_clients *clients = r->service->clients;
+    unsigned seconds = 0;
+    if (!clients)
+        return;
+    const char *who = r->client[0] ? r->client : "this address";
+    switch (vts_clients_enter(clients, r->client, &r->address, r->route->body != VTS_BODY_NONE, vt_now_ns(), &r->place,
+                              &seconds)) {
+    case VTS_ALLOWED:
+        return;
+    case VTS_TOO_OFTEN:
+        r->refusal.limit = vts_clients_per_minute(clients);
+        vts_refuse(r, VTS_P_RATE_LIMITED, "", "%s may send %u requests in a minute (client_requests_per_minute)", who,
+                   vts_clients_per_minute(clients));
+        break;
+    case VTS_TOO_MANY:
+        r->refusal.limit = vts_clients_at_once(clients);
+        vts_refuse(r, VTS_P_RATE_LIMITED, "",
+                   "%s may have %u requests with a picture at a time (client_requests_at_once)", who,
+                   vts_clients_at_once(clients));
+        break;
+    }
+    r->refusal.retry_after = seconds;
+}
+
 static void check_access(vts_request *r, const vts_headers *h)
 {
+    vts_holder holder;
     if (r->refusal.set || !r->route || r->route->guard == VTS_OPEN)
         return;
-    const vts_admission admission = vts_access_check(r->service->access, h->authorization, &r->owner);
+    const vts_admission admission = vts_access_check(r->service->access, h->authorization, &holder);
+    r->owner = holder.owner;
+    memcpy(r->client, holder.name, sizeof r->client);
+    check_client(r);
     if (admission == VTS_NO_TOKEN)
         vts_refuse(r, VTS_P_UNAUTHORIZED, "", "this service needs a token: Authorization: Bearer ...");
     else if (admission == VTS_WRONG_TOKEN)
@@ -398,19 +436,32 @@ enum MHD_Result vts_request_handle(void *cls, struct MHD_Connection *connection,
 
 /* ---- the end ---- */
 
-static void remote_text(struct MHD_Connection *connection, char *text, size_t size)
+static void remote_text(struct MHD_Connection *connection, char text[VTS_ADDRESS_TEXT])
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    vts_address address;
     text[0] = '\0';
-    if (!info || !info->client_addr)
+    if (info && info->client_addr && vts_address_of(&address, info->client_addr))
+        vts_address_text(&address, text);
+}
+
+/* Who asked what about which picture. Probes and the page's files tell nothing about pictures and are left out. */
+static void audit(const vts_request *r, const char *remote, int status, const char *outcome)
+{
+    char address[VTS_ADDRESS_TEXT];
+    if (!r->service->audit || (r->route && r->route->guard == VTS_OPEN))
         return;
-    if (info->client_addr->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const void *)info->client_addr;
-        inet_ntop(AF_INET, &in->sin_addr, text, (socklen_t)size);
-    } else if (info->client_addr->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *in = (const void *)info->client_addr;
-        inet_ntop(AF_INET6, &in->sin6_addr, text, (socklen_t)size);
-    }
+    vts_address_text(&r->address, address);
+    vts_audit_write(r->service->audit, &(vts_audit_entry){.id = r->id,
+                                                          .client = r->client,
+                                                          .address = r->forwarded ? address : remote,
+                                                          .verb = r->verb,
+                                                          .path = r->target.path ? r->target.path : "",
+                                                          .model = r->model ? r->model : "",
+                                                          .methods = r->methods,
+                                                          .picture = r->picture,
+                                                          .status = status,
+                                                          .outcome = outcome});
 }
 
 static size_t route_index(const vts_request *r)
@@ -422,7 +473,7 @@ static void report(vts_request *r, struct MHD_Connection *connection, bool sent)
 {
     vts_service *service = r->service;
     vts_line line;
-    char remote[INET6_ADDRSTRLEN];
+    char remote[VTS_ADDRESS_TEXT], behind[VTS_ADDRESS_TEXT];
     int status = r->reply.status;
     const char *outcome = r->reply.outcome ? r->reply.outcome : "dropped";
     const double seconds = (double)(vt_now_ns() - r->started_ns) * 1e-9;
@@ -448,12 +499,18 @@ static void report(vts_request *r, struct MHD_Connection *connection, bool sent)
     vts_stats_request(service->stats, route_index(r), status, outcome, seconds);
     vts_stats_add(service->stats, VTS_STAT_BYTES_IN, (int64_t)r->received);
     vts_stats_add(service->stats, VTS_STAT_BYTES_OUT, (int64_t)r->sent);
-    remote_text(connection, remote, sizeof remote);
+    remote_text(connection, remote);
     vts_line_begin(&line, "request");
     vts_line_text(&line, "id", r->id);
     if (r->traceparent[0])
         vts_line_text(&line, "traceparent", r->traceparent);
     vts_line_text(&line, "remote", remote);
+    if (r->forwarded) {
+        vts_address_text(&r->address, behind);
+        vts_line_text(&line, "behind", behind);
+    }
+    if (r->client[0])
+        vts_line_text(&line, "client", r->client);
     vts_line_text(&line, "verb", r->verb);
     vts_line_text(&line, "route", r->route ? r->route->id : "none");
     vts_line_count(&line, "status", (uint64_t)status);
@@ -468,6 +525,7 @@ static void report(vts_request *r, struct MHD_Connection *connection, bool sent)
         vts_line_text(&line, "methods", r->methods);
     vts_line_text(&line, "outcome", outcome);
     vts_line_end(&line, service->log);
+    audit(r, remote, status, outcome);
 }
 
 void vts_request_completed(void *cls, struct MHD_Connection *connection, void **self,
@@ -481,6 +539,7 @@ void vts_request_completed(void *cls, struct MHD_Connection *connection, void **
     *self = NULL;
     assert(r->phase != VTS_RUNNING);
     report(r, connection, r->phase == VTS_SENT);
+    vts_clients_leave(r->place);
     vts_job_drop(r->job);
     vts_stream_drop(r->stream);
     vts_reply_clear(&r->reply);

@@ -32,6 +32,7 @@ typedef struct vts_refusal {
     vts_problem_id id;
     vt_error err;
     unsigned long long limit; /* 0 = none */
+    unsigned retry_after;     /* seconds; 0: what the queue says */
 } vts_refusal;
 
 struct vts_request {
@@ -47,6 +48,8 @@ struct vts_request {
     vts_refusal refusal;
     vts_reply reply;
     vts_job *job;
+    const char *model;             /* name of the model that is asked, of `models`; NULL until it is known */
+    char picture[VTS_DIGEST_TEXT]; /* "sha256:<hex>" of the picture that is asked about, or "" */
 
     /* of server/http alone */
     struct MHD_Connection *connection;
@@ -58,9 +61,13 @@ struct vts_request {
     char methods[512];               /* names, for the log */
     char traceparent[56];            /* "" or a valid W3C trace context, for the log */
     int64_t started_ns;
-    uint64_t received; /* bytes of the body */
-    uint64_t sent;     /* bytes of the answer's body */
-    unsigned owner;    /* which token admitted it; 0 when none is asked for */
+    uint64_t received;                    /* bytes of the body */
+    uint64_t sent;                        /* bytes of the answer's body */
+    unsigned owner;                       /* which token admitted it; 0 when none is asked for */
+    char client[VTS_CLIENT_NAME_MAX + 1]; /* whose token it was, "" without one */
+    vts_address address;                  /* the peer's, or that of the client behind a trusted proxy */
+    vts_client *place;                    /* of its client, for work; NULL without */
+    bool forwarded;                       /* address is not the peer's */
     int socket;
     bool multipart, preflight, oversized;
     bool trailed; /* header lines came behind the body: where the library took them to end is not to be trusted */

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/http/address.h"
+#include "server/http/clients.h"
+#include "server/report/audit.h"
 #include "server/report/log.h"
 #include "server/report/stats.h"
 #include "server/work/models.h"
@@ -51,6 +54,12 @@ typedef struct vts_service {
     size_t upload_max_bytes;
     uint64_t uploads_max_bytes, upload_timeout_ms;
     vts_access *access;
+    vts_networks trusted; /* proxies whose X-Forwarded-For is read */
+    vts_clients *clients; /* NULL: no limits of a client */
+    vts_audit *audit;     /* NULL: none */
+    bool secure;          /* it speaks TLS itself */
+    int landlock;         /* version of Landlock that holds, 0: none */
+    bool seccomp;         /* does the filter hold? */
     vts_ticker *ticker;
 
     const vts_route *routes; /* (routes_count) */

@@ -7,6 +7,7 @@
  * costs nothing. Nor is it more than the body may have: a budget of one largest body takes every body, one at a time. */
 #include "server/http/upload.h"
 
+#include "server/work/reply.h"
 #include "vitral/text.h"
 
 #include <stdarg.h>
@@ -38,6 +39,18 @@ static bool take_budget(vts_upload *up, size_t bytes)
     return true;
 }
 
+/* realloc(), that leaves nothing behind where the old block was. */
+static uint8_t *move(uint8_t *old, size_t size, size_t room)
+{
+    uint8_t *fresh = malloc(room);
+    if (!fresh)
+        return NULL;
+    if (size > 0)
+        memcpy(fresh, old, size);
+    vts_wipe_free(old, size);
+    return fresh;
+}
+
 static bool append(vts_upload *up, vts_upload_file *file, const uint8_t *data, size_t size)
 {
     if (size > file->room - file->size) {
@@ -50,7 +63,7 @@ static bool append(vts_upload *up, vts_upload_file *file, const uint8_t *data, s
         if (!take_budget(up, room - file->room))
             return fail(up, VTS_P_MEMORY_FULL, "",
                         "the uploads that are being read take all the memory there is for them");
-        uint8_t *more = realloc(file->data, room);
+        uint8_t *more = move(file->data, file->size, room);
         if (!more)
             return fail(up, VTS_P_MEMORY_FULL, "", "no memory for the upload");
         file->data = more;
@@ -128,7 +141,8 @@ static bool part_data(void *host, const uint8_t *data, size_t size)
 /* A file is complete: what it has no use for goes back. */
 static void trim(vts_upload *up, vts_upload_file *file)
 {
-    uint8_t *exact = file->size > 0 && file->room > file->size ? realloc(file->data, file->size) : NULL;
+    uint8_t *exact =
+        file->size > 0 && file->room > file->size ? realloc(file->data, file->size) : NULL; /* in its place */
     if (!exact)
         return;
     atomic_fetch_sub(up->budget.used, file->room - file->size);
@@ -210,7 +224,8 @@ uint8_t *vts_upload_take(vts_upload_file *file, size_t *size)
 static void close_file(vts_upload_file *file)
 {
     size_t size;
-    free(vts_upload_take(file, &size));
+    uint8_t *data = vts_upload_take(file, &size);
+    vts_wipe_free(data, size);
 }
 
 void vts_upload_close(vts_upload *up)

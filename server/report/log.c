@@ -38,6 +38,22 @@ void vts_log_close(vts_log *log)
     *log = (vts_log){.fd = -1, .owned = false};
 }
 
+/* The number of the descriptor stays, so nobody who is writing has to know. */
+vt_status vts_log_reopen(const vts_log *log, const char *where, vt_error *err)
+{
+    if (!log->owned)
+        return VT_OK;
+    const int fd = open(where, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    if (fd < 0 || dup3(fd, log->fd, O_CLOEXEC) < 0) {
+        const int fault = errno;
+        if (fd >= 0)
+            close(fd);
+        return vt_error_set(err, VT_E_IO, "log", "%s cannot be opened again: %s", where, strerror(fault));
+    }
+    close(fd);
+    return VT_OK;
+}
+
 static bool put(vts_line *line, const char *text, size_t size)
 {
     if (line->size + size + END_ROOM > VTS_LINE_MAX)
@@ -123,20 +139,21 @@ void vts_line_real(vts_line *line, const char *key, double value)
         put(line, text, (size_t)n);
 }
 
-void vts_line_end(vts_line *line, const vts_log *log)
+vts_written vts_line_end(vts_line *line, const vts_log *log)
 {
     line->text[line->size++] = '}';
     line->text[line->size++] = '\n';
     if (log->fd < 0)
-        return;
+        return VTS_WRITTEN;
     for (size_t done = 0; done < line->size;) {
         const ssize_t n = write(log->fd, line->text + done, line->size - done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return; /* a full disk must not stop the service */
+            return done > 0 ? VTS_TORN : VTS_NOT_WRITTEN; /* a full disk must not stop the service */
         done += (size_t)n;
     }
+    return VTS_WRITTEN;
 }
 
 void vts_log_note(const vts_log *log, const char *event, const char *fmt, ...)

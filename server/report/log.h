@@ -19,6 +19,9 @@ typedef struct vts_log {
 /* "-" or "": standard error; "none": silent; else a file that is appended to. */
 VT_MUST_USE vt_status vts_log_open(vts_log *log, const char *where, vt_error *err);
 void vts_log_close(vts_log *log);
+/* The same file by its name once more, after somebody has renamed it; what is written meanwhile goes to the one or the other.
+ * where: as for open. VT_E_IO: the old one stays. Any thread. */
+VT_MUST_USE vt_status vts_log_reopen(const vts_log *log, const char *where, vt_error *err);
 
 typedef struct vts_line {
     char text[VTS_LINE_MAX];
@@ -30,7 +33,8 @@ void vts_line_begin(vts_line *line, const char *event);
 void vts_line_text(vts_line *line, const char *key, const char *value);
 void vts_line_count(vts_line *line, const char *key, uint64_t value);
 void vts_line_real(vts_line *line, const char *key, double value);
-void vts_line_end(vts_line *line, const vts_log *log);
+typedef enum vts_written { VTS_WRITTEN, VTS_NOT_WRITTEN, VTS_TORN /* a part of it */ } vts_written;
+vts_written vts_line_end(vts_line *line, const vts_log *log);
 
 /* {"time":…,"event":event,"message":…} */
 void vts_log_note(const vts_log *log, const char *event, const char *fmt, ...) VT_PRINTF(3, 4);

@@ -65,6 +65,7 @@ static bool parse(vts_request *r, parsed *p)
         vts_refuse_model(r, p->own.model);
         return false;
     }
+    r->model = vt_model_get_info(p->model)->id;
     if (p->given[IMAGE_ID] && !vts_image_id_parse(p->own.image_id, p->image_digest)) {
         vts_refuse_image_id(r);
         return false;
@@ -297,6 +298,7 @@ static void answer(vts_request *r, bool predict, void (*work)(vts_job *, vt_aren
     job->cache = r->service->cache;
     job->pixels_max = r->service->limits.pixels_max;
     job->deadline_ms = (uint64_t)p->own.deadline_ms;
+    snprintf(r->picture, sizeof r->picture, "%.71s", p->given[IMAGE_ID] ? p->own.image_id : r->upload.id);
     if (p->given[IMAGE_ID]) {
         job->named = vts_store_get(r->service->held, p->image_digest, r->owner, NULL);
         if (!job->named) {

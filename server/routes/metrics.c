@@ -25,6 +25,9 @@ static void answer(vts_request *r)
         {"cache_evicted_total", "counter", "answers dropped for newer ones", (double)cache.evicted},
         {"held_bytes", "gauge", "bytes of held pictures", (double)held.bytes},
         {"held_pictures", "gauge", "pictures that image_id may name", (double)held.entries},
+        {"sandbox_landlock", "gauge", "version of Landlock that keeps files away; 0: none",
+         (double)r->service->landlock},
+        {"sandbox_seccomp", "gauge", "1 when system calls are filtered", r->service->seccomp ? 1.0 : 0.0},
         {"draining", "gauge", "1 while the service stops", atomic_load(&r->service->draining) ? 1.0 : 0.0},
     };
     char *text = vts_stats_text(r->service->stats, gauges, VT_COUNT(gauges), &size);

@@ -15,7 +15,6 @@ static void serve(vts_request *r, const vts_asset *asset)
             &r->reply, "Content-Security-Policy",
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
             "base-uri 'none'; form-action 'self'; frame-ancestors 'none'");
-        vts_reply_header(&r->reply, "Referrer-Policy", "no-referrer");
     }
 }
 

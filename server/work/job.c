@@ -13,14 +13,14 @@ vts_job *vts_job_new(void)
 
 void vts_job_free_picture(vts_job *job)
 {
-    free(job->picture);
+    vts_wipe_free(job->picture, job->picture_size);
     job->picture = NULL;
     job->picture_size = 0;
 }
 
 void vts_job_free_mask(vts_job *job)
 {
-    free(job->mask);
+    vts_wipe_free(job->mask, job->mask_size);
     job->mask = NULL;
     job->mask_size = 0;
 }

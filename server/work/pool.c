@@ -20,6 +20,7 @@ typedef struct worker {
     vt_arena *arena;
     vts_job *job, *lent_to; /* what it runs, NULL between jobs, and what it runs meanwhile; under the lock */
     int64_t lends_again_ns; /* its long job goes on until then; its own */
+    bool used;              /* its arena is to be wiped; its own */
 } worker;
 
 typedef struct lane {
@@ -33,9 +34,9 @@ struct vts_pool {
     lane lanes[2]; /* short, long */
     size_t slots, long_slots, reserved, long_reserved, running, workers_count, started, keep_bytes, arena_bytes,
         arena_peak;
-    size_t waiting;  /* workers without a job */
-    vt_arena *spare; /* for a short job on a worker that is lent */
-    bool lent;
+    size_t waiting;        /* workers without a job */
+    vt_arena *spare;       /* for a short job on a worker that is lent */
+    bool lent, spare_used; /* it is in use; it is to be wiped */
     uint64_t finished;
     double job_seconds;
     int64_t promised_ns; /* up to then each second has its returning clients */
@@ -151,7 +152,7 @@ static void lend(void *host)
         return;
     pthread_mutex_lock(&pool->lock);
     if (pool->lanes[false].count > pool->waiting && !pool->lent && !pool->stopping) {
-        pool->lent = true;
+        pool->lent = pool->spare_used = true;
         serve(pool, take(pool, false), &me->lent_to, &pool->spare);
         pool->lent = false;
         const int64_t now = vt_now_ns();
@@ -160,13 +161,40 @@ static void lend(void *host)
     pthread_mutex_unlock(&pool->lock);
 }
 
+/* Nothing of a picture stays in memory that waits. Whoever has no job does it, so it takes nobody's time; under the lock
+ * on entry and at the end, without it between. True: the lock was away. */
+static bool wipe(vts_pool *pool, worker *me)
+{
+    const bool spare = pool->spare_used && !pool->lent;
+    if (!me->used && !spare)
+        return false;
+    if (spare)
+        pool->lent = true; /* nobody else takes it meanwhile */
+    pthread_mutex_unlock(&pool->lock);
+    if (me->used)
+        vt_arena_wipe(me->arena);
+    if (spare)
+        vt_arena_wipe(pool->spare);
+    me->used = false;
+    pthread_mutex_lock(&pool->lock);
+    if (spare)
+        pool->lent = pool->spare_used = false;
+    return true;
+}
+
 static void *run_worker(void *raw)
 {
     worker *me = raw;
     vts_pool *pool = me->pool;
+    char name[16] = "vitral-0";
+    name[7] = (char)('0' + (me - pool->workers) % 10);
+    pthread_setname_np(pthread_self(),
+                       name); /* by itself: another thread's name is a file, which the sandbox keeps away */
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         while (queued(pool) == 0 && !is_over(pool)) {
+            if (wipe(pool, me))
+                continue;
             pool->waiting++;
             pthread_cond_wait(&pool->work, &pool->lock);
             pool->waiting--;
@@ -179,26 +207,21 @@ static void *run_worker(void *raw)
             job->control.rest_host = me;
             me->lends_again_ns = 0;
         }
+        me->used = true;
         serve(pool, job, &me->job, &me->arena);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
 
-static bool start_worker(vts_pool *pool, worker *me)
+static bool start_worker(worker *me)
 {
     pthread_attr_t attr;
-    char name[16] = "vitral-0";
-    const size_t number = (size_t)(me - pool->workers);
     if (pthread_attr_init(&attr) != 0)
         return false;
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     const bool ok = pthread_create(&me->thread, &attr, run_worker, me) == 0;
     pthread_attr_destroy(&attr);
-    if (ok) {
-        name[7] = (char)('0' + number % 10);
-        pthread_setname_np(me->thread, name);
-    }
     return ok;
 }
 
@@ -234,7 +257,7 @@ vt_status vts_pool_open(vts_pool **out, const vts_pool_options *options, vt_erro
         worker *me = &pool->workers[k];
         me->pool = pool;
         st = vt_arena_open(&me->arena, options->arena_bytes, err);
-        if (st == VT_OK && !start_worker(pool, me))
+        if (st == VT_OK && !start_worker(me))
             st = vt_error_set(err, VT_E_NOMEM, "workers", "worker %zu could not be started", k);
         if (st == VT_OK)
             pool->started++;

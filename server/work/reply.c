@@ -4,19 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+void vts_wipe_free(void *data, size_t size)
+{
+    if (data)
+        explicit_bzero(data, size);
+    free(data);
+}
+
 void vts_reply_clear(vts_reply *reply)
 {
     for (size_t k = 0; k < reply->headers_count; k++)
         free(reply->headers[k].value);
     if (!reply->body_static)
-        free(reply->body);
+        vts_wipe_free(reply->body, reply->size);
     memset(reply, 0, sizeof *reply);
 }
 
 static void set(vts_reply *reply, int status, const char *type)
 {
     if (!reply->body_static)
-        free(reply->body);
+        vts_wipe_free(reply->body, reply->size);
     reply->status = status;
     reply->type = type;
     reply->outcome = "ok";

@@ -8,6 +8,9 @@
 
 enum { VTS_REPLY_HEADERS_MAX = 8 };
 
+/* free(), after zeros over all of it: for what a picture is in. data NULL is fine. */
+void vts_wipe_free(void *data, size_t size);
+
 typedef struct vts_header {
     const char *name; /* static */
     char *value;      /* malloc'ed */

@@ -55,7 +55,7 @@ void vts_blob_drop(vts_blob *blob)
         return;
     for (size_t k = 0; k < blob->headers_count; k++)
         free(blob->headers[k].value);
-    free(blob->data);
+    vts_wipe_free(blob->data, blob->size);
     free(blob);
 }
 

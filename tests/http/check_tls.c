@@ -115,6 +115,7 @@ START_TEST(requests_over_tls)
     expect("PNG", PICTURE "-H 'Accept: image/png' 'https://localhost:%u/explain?class=cat'", port);
     expect("event: result", PICTURE "-N -H 'Accept: text/event-stream' 'https://localhost:%u/explain?seed=1'", port);
     expect("ready", "--tls-max 1.2 https://127.0.0.1:%u/readyz", port);
+    expect("Strict-Transport-Security: max-age=31536000", "-i https://127.0.0.1:%u/readyz", port);
     ck_assert_int_ne(curl("http://127.0.0.1:%u/healthz", port), 0); /* no plain HTTP beside it */
     ck_assert_int_ne(curl("--tls-max 1.1 --ciphers DEFAULT@SECLEVEL=0 https://127.0.0.1:%u/healthz", port), 0);
     ck_assert_int_eq(vt_program_stop(&vitrald, SIGTERM), 0);

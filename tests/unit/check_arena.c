@@ -242,6 +242,34 @@ START_TEST(fresh_blocks_show_in_debug_builds)
 }
 END_TEST
 
+/* What was kept at a reset is there until it is wiped, and what was given back does not come again. */
+START_TEST(wipe_leaves_zeros)
+{
+    enum { KEEP = 3 * 4096, ALL = 10 * 4096 };
+    vt_arena *arena = open_arena(1 << 20);
+    for (int round = 0; round < 2; round++) {
+        unsigned char *a = vt_arena_alloc(arena, ALL, 1);
+        memset(a, 0x77, ALL);
+        vt_arena_reset(arena, KEEP);
+#if !defined(WITH_ASAN) && !defined(VT_DEBUG)
+        a = vt_arena_alloc(arena, ALL, 1);
+        ck_assert_uint_eq(a[100], 0x77); /* or this test would show nothing */
+        vt_arena_reset(arena, KEEP);
+#endif
+        vt_arena_wipe(arena);
+        vt_arena_wipe(arena);
+        ck_assert_uint_eq(vt_arena_used(arena), 0);
+#if !defined(VT_DEBUG)
+        a = vt_arena_alloc(arena, ALL, 1);
+        for (size_t k = 0; k < ALL; k++)
+            ck_assert_uint_eq(a[k], 0);
+        vt_arena_reset(arena, KEEP);
+#endif
+    }
+    vt_arena_close(arena);
+}
+END_TEST
+
 START_TEST(sanitizer_sees_what_is_not_handed_out)
 {
 #if defined(WITH_ASAN)
@@ -275,4 +303,4 @@ VT_SUITE("arena", tcase_add_test(tc, blocks_are_aligned_and_apart);
          tcase_add_test(tc, nested_marks); tcase_add_test(tc, calloc_zeroes_used_memory);
          tcase_add_test(tc, grow_is_for_the_newest_block_only); tcase_add_test(tc, reset_gives_memory_back);
          tcase_add_test(tc, a_large_reservation_costs_nothing); tcase_add_test(tc, fresh_blocks_show_in_debug_builds);
-         tcase_add_test(tc, sanitizer_sees_what_is_not_handed_out))
+         tcase_add_test(tc, wipe_leaves_zeros); tcase_add_test(tc, sanitizer_sees_what_is_not_handed_out))

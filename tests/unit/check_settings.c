@@ -106,6 +106,23 @@ START_TEST(flags_over_variables_over_file)
 }
 END_TEST
 
+/* The one flag without a value. */
+START_TEST(no_sandbox_is_sandbox_off)
+{
+    char *env[] = {"VITRAL_SANDBOX=require", NULL};
+    ck_assert_int_eq(read_settings((char *[]){"vitrald", NULL}, env), VT_OK);
+    ck_assert_int_eq(s.sandbox, VTS_SANDBOX_REQUIRE);
+    ck_assert_int_eq(read_settings((char *[]){"vitrald", "--no-sandbox", "--workers", "2", NULL}, env), VT_OK);
+    ck_assert_int_eq(s.sandbox, VTS_SANDBOX_OFF);
+    ck_assert_int_eq(s.workers, 2);
+    ck_assert_int_eq(s.origins[row("sandbox")], VTS_FROM_FLAG);
+    ck_assert_int_eq(read_settings((char *[]){"vitrald", "--no-sandbox", "--sandbox", "auto", NULL}, NULL),
+                     VT_E_INVALID);
+    ck_assert_msg(strstr(err.msg, "twice") != NULL, "%s", err.msg);
+    ck_assert_int_eq(read_settings((char *[]){"vitrald", "--no-sandbox=yes", NULL}, NULL), VT_E_INVALID);
+}
+END_TEST
+
 START_TEST(models_are_replaced_by_a_higher_source)
 {
     char *env[] = {"VITRAL_MODEL=/a,/b", NULL};
@@ -134,6 +151,7 @@ static const struct {
     {{"--max-cost", "nan"}, "number"},
     {{"--deadline-ms", "0"}, "out of range"},
     {{"--log="}, "is empty"},
+    {{"--sandbox", "maybe"}, "sandbox"},
     {{"--config", "/nonexistent.json"}, "/nonexistent.json"},
 };
 
@@ -325,5 +343,6 @@ VT_SUITE("settings", tcase_add_checked_fixture(tc, NULL, clean); tcase_add_test(
          tcase_add_test(tc, flags_over_variables_over_file); tcase_add_test(tc, models_are_replaced_by_a_higher_source);
          tcase_add_loop_test(tc, refuses_flags, 0, VT_COUNT(refused));
          tcase_add_loop_test(tc, refuses_files, 0, VT_COUNT(files)); tcase_add_test(tc, refuses_variables);
-         tcase_add_test(tc, help_and_version); tcase_add_test(tc, what_goes_together);
-         tcase_add_test(tc, model_and_listen_values); tcase_add_test(tc, cores_of_a_control_group))
+         tcase_add_test(tc, help_and_version); tcase_add_test(tc, no_sandbox_is_sandbox_off);
+         tcase_add_test(tc, what_goes_together); tcase_add_test(tc, model_and_listen_values);
+         tcase_add_test(tc, cores_of_a_control_group))
