@@ -30,6 +30,7 @@ VT_MUST_USE vt_status vt_measure_map(vt_measuring *s, const vt_map *map, int tar
 bool vt_request_ranks(const vt_request *rq);
 /* Forwards of the floors: random maps and the edges of the picture, for each target; and how many maps these are. */
 double vt_floors_cost(const vt_request *rq);
+uint64_t vt_floors_steps(const vt_request *rq); /* what they count for in the progress */
 uint64_t vt_floors_count(const vt_request *rq);
 size_t vt_floors_bytes(const vt_request *rq); /* arena bytes beside the metrics' own */
 
