@@ -158,3 +158,13 @@ vt_status vt_removal_curve(const double **y, const vt_metric_ctx *ctx, vt_way wa
     *y = own;
     return VT_OK;
 }
+
+vt_status vt_removal_measure(const vt_metric_ctx *ctx, vt_way way, vt_curve_summary *summary, const vt_removal *removal,
+                             vt_metric_value *value, vt_error *err)
+{
+    const double *y = NULL;
+    const vt_status st = vt_removal_curve(&y, ctx, way, removal, value, err);
+    if (st == VT_OK)
+        value->value = summary(y, vt_removal_steps(ctx->info, removal));
+    return st;
+}

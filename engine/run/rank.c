@@ -22,7 +22,7 @@ static size_t targets_of(const vt_request *rq)
     return 1;
 }
 
-uint64_t vt_floors_count(const vt_request *rq)
+static uint64_t count_floors(const vt_request *rq)
 {
     return vt_request_ranks(rq) ? (uint64_t)(targets_of(rq) * ((size_t)rq->options.random_maps + 1)) : 0;
 }
@@ -39,7 +39,7 @@ static double cost_of_floor(const vt_request *rq)
 
 double vt_floors_cost(const vt_request *rq)
 {
-    return (double)vt_floors_count(rq) * cost_of_floor(rq);
+    return (double)count_floors(rq) * cost_of_floor(rq);
 }
 
 /* A floor map's forwards, and one for the map beside them. */
@@ -50,7 +50,7 @@ static uint64_t steps_of_floor(const vt_request *rq)
 
 uint64_t vt_floors_steps(const vt_request *rq)
 {
-    return vt_floors_count(rq) * steps_of_floor(rq);
+    return count_floors(rq) * steps_of_floor(rq);
 }
 
 size_t vt_floors_bytes(const vt_request *rq)
