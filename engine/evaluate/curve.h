@@ -61,11 +61,6 @@ size_t vt_removal_points(const vt_model_info *info, const void *removal); /* for
 double vt_removal_cost(const vt_model_info *info, const void *removal);   /* forwards: a point each */
 size_t vt_removal_bytes(const vt_model_info *info, const void *removal);
 
-/* y (points): the probability at each point, into the curve of `value` where there is one, and into the store. *y
- * lives as long as the scratch of the metric. */
-VT_MUST_USE vt_status vt_removal_curve(const double **y, const vt_metric_ctx *ctx, vt_way way,
-                                       const vt_removal *removal, vt_metric_value *value, vt_error *err);
-
 /* (sum of y - y0 / 2 - yn / 2) / steps: the area under the curve over 0 ... 1. */
 double vt_curve_area(const double *y, size_t steps);
 /* mean over k = 1 ... steps of y0 - yk */
