@@ -37,7 +37,8 @@ endif
 
 # Kernel files are plain loops that must become vector code. No -ffast-math, no -march=native: the same bits everywhere.
 KERNEL_OPT = $(if $(filter release,$(VARIANT)),-O3) -fno-math-errno -fno-trapping-math
-KERNELS    = $(wildcard engine/layers/*.c) engine/pass/fusion.c engine/explain/base/discard.c engine/explain/base/walk.c engine/perturb/mask.c engine/image/resize.c \
+KERNELS    = $(wildcard engine/layers/*.c) engine/pass/fusion.c engine/explain/base/discard.c engine/explain/base/walk.c \
+             engine/perturb/mask.c engine/perturb/impute.c engine/image/resize.c \
              engine/render/upsample.c engine/render/overlay.c
 # Products may use fused multiply-adds: nothing relies on their last bit, which differs between CPUs in OpenBLAS as well.
 FUSED       = engine/tensor/product.c engine/tensor/product64.c engine/tensor/product_bf16.c tests/bench/measure/peak.c

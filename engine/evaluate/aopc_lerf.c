@@ -7,11 +7,7 @@ static const char *const curves[] = {"aopc_lerf", NULL};
 
 static vt_status measure(const vt_metric_ctx *ctx, const void *params, vt_metric_value *value, vt_error *err)
 {
-    const double *y = NULL;
-    const vt_status st = vt_removal_curve(&y, ctx, VT_WAY_LERF, params, value, err);
-    if (st == VT_OK)
-        value->value = vt_curve_fall(y, vt_removal_steps(ctx->info, params));
-    return st;
+    return vt_removal_measure(ctx, VT_WAY_LERF, vt_curve_fall, params, value, err);
 }
 
 const vt_metric vt_metric_aopc_lerf = {
@@ -20,12 +16,5 @@ const vt_metric vt_metric_aopc_lerf = {
     .summary = "Mean fall of the probability of the class while the least relevant parts are removed first.",
     .source = "Samek et al. 2017 (IEEE TNNLS 28), area over the perturbation curve; methods 19.5",
     .flags = VT_METRIC_FORWARDS,
-    .params = rows,
-    .params_count = VT_COUNT(rows),
-    .params_size = sizeof(vt_removal),
-    .cost = vt_removal_cost,
-    .bytes = vt_removal_bytes,
-    .curves = curves,
-    .curve_points = vt_removal_points,
-    .measure = measure,
+    VT_REMOVAL_METRIC(rows, curves, measure),
 };

@@ -127,8 +127,10 @@ static bool same(const vt_model_info *info, const vt_removal *a, const vt_remova
     return a->cut == b->cut && a->fill == b->fill && step_of(info, a) == step_of(info, b);
 }
 
-vt_status vt_removal_curve(const double **y, const vt_metric_ctx *ctx, vt_way way, const vt_removal *removal,
-                           vt_metric_value *value, vt_error *err)
+/* y (points): the probability at each point, into the curve of `value` where there is one, and into the store. *y lives as
+ * long as the scratch of the metric. */
+static vt_status find_curve(const double **y, const vt_metric_ctx *ctx, vt_way way, const vt_removal *removal,
+                            vt_metric_value *value, vt_error *err)
 {
     const size_t points = vt_removal_points(ctx->info, removal), n = vt_cut_count(ctx->info, (vt_cut)removal->cut);
     const vt_curve *curve = value->curves;
@@ -157,4 +159,14 @@ vt_status vt_removal_curve(const double **y, const vt_metric_ctx *ctx, vt_way wa
     }
     *y = own;
     return VT_OK;
+}
+
+vt_status vt_removal_measure(const vt_metric_ctx *ctx, vt_way way, vt_curve_summary *summary, const vt_removal *removal,
+                             vt_metric_value *value, vt_error *err)
+{
+    const double *y = NULL;
+    const vt_status st = find_curve(&y, ctx, way, removal, value, err);
+    if (st == VT_OK)
+        value->value = summary(y, vt_removal_steps(ctx->info, removal));
+    return st;
 }

@@ -61,16 +61,21 @@ size_t vt_removal_points(const vt_model_info *info, const void *removal); /* for
 double vt_removal_cost(const vt_model_info *info, const void *removal);   /* forwards: a point each */
 size_t vt_removal_bytes(const vt_model_info *info, const void *removal);
 
-/* y (points): the probability at each point, into the curve of `value` where there is one, and into the store. *y
- * lives as long as the scratch of the metric. */
-VT_MUST_USE vt_status vt_removal_curve(const double **y, const vt_metric_ctx *ctx, vt_way way,
-                                       const vt_removal *removal, vt_metric_value *value, vt_error *err);
-
 /* (sum of y - y0 / 2 - yn / 2) / steps: the area under the curve over 0 ... 1. */
 double vt_curve_area(const double *y, size_t steps);
 /* mean over k = 1 ... steps of y0 - yk */
 double vt_curve_fall(const double *y, size_t steps);
 /* mean over k = 1 ... steps of log(yk / y0); NAN where y is not positive */
 double vt_curve_log_odds(const double *y, size_t steps);
+
+/* measure() of a metric that is one number of one curve. */
+typedef double vt_curve_summary(const double *y, size_t steps);
+VT_MUST_USE vt_status vt_removal_measure(const vt_metric_ctx *ctx, vt_way way, vt_curve_summary *summary,
+                                         const vt_removal *removal, vt_metric_value *value, vt_error *err);
+
+/* The fields of vt_metric that all such metrics share; rows and curves are the metric's own tables. */
+#define VT_REMOVAL_METRIC(rows, names, function)                                                                       \
+    .params = (rows), .params_count = VT_COUNT(rows), .params_size = sizeof(vt_removal), .cost = vt_removal_cost,      \
+    .bytes = vt_removal_bytes, .curves = (names), .curve_points = vt_removal_points, .measure = (function)
 
 #endif

@@ -7,11 +7,7 @@ static const char *const curves[] = {"deletion", NULL};
 
 static vt_status measure(const vt_metric_ctx *ctx, const void *params, vt_metric_value *value, vt_error *err)
 {
-    const double *y = NULL;
-    const vt_status st = vt_removal_curve(&y, ctx, VT_WAY_DELETION, params, value, err);
-    if (st == VT_OK)
-        value->value = vt_curve_area(y, vt_removal_steps(ctx->info, params));
-    return st;
+    return vt_removal_measure(ctx, VT_WAY_DELETION, vt_curve_area, params, value, err);
 }
 
 const vt_metric vt_metric_deletion = {
@@ -22,12 +18,5 @@ const vt_metric vt_metric_deletion = {
     .source = "Petsiuk et al. 2018 (RISE), evaluation.py; patch by patch as default, its own 224 pixels with "
               "unit=pixel; methods 19.1",
     .flags = VT_METRIC_FORWARDS,
-    .params = rows,
-    .params_count = VT_COUNT(rows),
-    .params_size = sizeof(vt_removal),
-    .cost = vt_removal_cost,
-    .bytes = vt_removal_bytes,
-    .curves = curves,
-    .curve_points = vt_removal_points,
-    .measure = measure,
+    VT_REMOVAL_METRIC(rows, curves, measure),
 };

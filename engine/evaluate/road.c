@@ -163,9 +163,14 @@ static size_t curve_points(const vt_model_info *info, const void *raw)
     return (size_t)((const road_params *)raw)->percentiles.count;
 }
 
+/* A forward for each cut and the picture, and what it takes to fill in the pixels of a cut: measured on 224 x 224 over all
+ * percentiles, as long for each pixel as so many operations of a forward; 0.9 forwards of ViT-Ti. */
+static const double PIXEL_FLOPS = 45000.0;
+
 static double cost(const vt_model_info *info, const void *raw)
 {
-    return (double)(WAYS * curve_points(info, raw) + 1);
+    const double all = (double)(WAYS * curve_points(info, raw)), pixels = (double)(info->image_h * info->image_w);
+    return 1.0 + all * (1.0 + PIXEL_FLOPS * pixels / vt_model_flops(info));
 }
 
 static size_t bytes(const vt_model_info *info, const void *raw)

@@ -155,7 +155,7 @@ static vt_status measure_all(vt_measuring *s, vt_output *out, vt_metric_value **
 {
     const int first = s->scene->targets_count ? s->scene->targets[0] : -1;
     vt_status st = VT_OK;
-    s->total = (uint64_t)vt_floors_cost(s->rq) + vt_floors_count(s->rq);
+    s->total = vt_floors_steps(s->rq);
     for (size_t m = 0; m < out->count; m++)
         s->total += steps_of(s->rq, &out->maps[m]);
     for (size_t m = 0; m < out->count && st == VT_OK; m++) {

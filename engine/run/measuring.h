@@ -28,10 +28,10 @@ VT_MUST_USE vt_status vt_measure_map(vt_measuring *s, const vt_map *map, int tar
 
 /* Are the methods of the request compared? Several methods, and metrics asked for by name. */
 bool vt_request_ranks(const vt_request *rq);
-/* Forwards of the floors: random maps and the edges of the picture, for each target; and how many maps these are. */
+/* Forwards of the floors: random maps and the edges of the picture, for each target. */
 double vt_floors_cost(const vt_request *rq);
-uint64_t vt_floors_count(const vt_request *rq);
-size_t vt_floors_bytes(const vt_request *rq); /* arena bytes beside the metrics' own */
+uint64_t vt_floors_steps(const vt_request *rq); /* what they count for in the progress */
+size_t vt_floors_bytes(const vt_request *rq);   /* arena bytes beside the metrics' own */
 
 /* Measures the floors and ranks: result in `out`. Needs the values of all maps. */
 VT_MUST_USE vt_status vt_rank_methods(vt_output *out, vt_measuring *s, vt_error *err);

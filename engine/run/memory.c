@@ -78,6 +78,7 @@ size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
 {
     vt_model_info most = *vt_model_get_info(model);
     const vt_model_info *info = &most;
+    const size_t targets = limits->targets_max < VT_TARGETS_MAX ? limits->targets_max : VT_TARGETS_MAX;
     uint32_t needs = 0;
     size_t scratch = 0;
 
@@ -90,7 +91,9 @@ size_t vt_arena_bytes(const vt_model *model, const vt_limits *limits)
         if (!params)
             continue; /* the estimate stays a little low; the arena itself refuses what does not fit */
         vt_params_default(x->params, x->params_count, info, params);
-        const size_t bytes = x->scratch ? x->scratch(info, params) : 0;
+        size_t bytes = x->scratch ? x->scratch(info, params) : 0;
+        if (vt_serves_all_targets(x) && targets > 1)
+            bytes += (targets - 1) * x->scratch_more(info, params);
         scratch = bytes > scratch ? bytes : scratch;
         free(params);
     }

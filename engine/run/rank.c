@@ -22,7 +22,7 @@ static size_t targets_of(const vt_request *rq)
     return 1;
 }
 
-uint64_t vt_floors_count(const vt_request *rq)
+static uint64_t count_floors(const vt_request *rq)
 {
     return vt_request_ranks(rq) ? (uint64_t)(targets_of(rq) * ((size_t)rq->options.random_maps + 1)) : 0;
 }
@@ -39,7 +39,18 @@ static double cost_of_floor(const vt_request *rq)
 
 double vt_floors_cost(const vt_request *rq)
 {
-    return (double)vt_floors_count(rq) * cost_of_floor(rq);
+    return (double)count_floors(rq) * cost_of_floor(rq);
+}
+
+/* A floor map's forwards, and one for the map beside them. */
+static uint64_t steps_of_floor(const vt_request *rq)
+{
+    return (uint64_t)cost_of_floor(rq) + 1;
+}
+
+uint64_t vt_floors_steps(const vt_request *rq)
+{
+    return count_floors(rq) * steps_of_floor(rq);
 }
 
 size_t vt_floors_bytes(const vt_request *rq)
@@ -88,8 +99,7 @@ static vt_status measure_floor(floors *f, int floor, const vt_map *map, int targ
 {
     for (size_t k = 0; k < f->count; k++)
         f->measured[k].value = (double)NAN;
-    const vt_status st =
-        vt_measure_map(f->s, map, target, f->measured, f->count, (uint64_t)cost_of_floor(f->s->rq) + 1, err);
+    const vt_status st = vt_measure_map(f->s, map, target, f->measured, f->count, steps_of_floor(f->s->rq), err);
     for (size_t k = 0; k < f->count && st == VT_OK; k++)
         add(&f->tallies[k][floor], f->measured[k].value);
     return st;

@@ -215,7 +215,7 @@ static size_t maps_with_one(const vt_model_info *info, const vt_asked_method *as
     return maps;
 }
 
-static size_t runs_of(const vt_request *rq, const vt_explainer *x)
+static size_t targets_of(const vt_request *rq, const vt_explainer *x)
 {
     return x->yields & VT_YIELDS_CLASS_SPECIFIC ? rq->targets_count : 1;
 }
@@ -227,7 +227,7 @@ vt_status vt_refuse_maps(const vt_request *rq, vt_error *err)
     size_t most = 0;
     for (size_t m = 0; m < rq->methods_count; m++) {
         const vt_explainer *x = rq->methods[m].explainer;
-        const size_t maps = runs_of(rq, x) * x->maps(info, rq->methods[m].params);
+        const size_t maps = targets_of(rq, x) * x->maps(info, rq->methods[m].params);
         if (maps > most) {
             most = maps;
             largest = &rq->methods[m];
@@ -238,7 +238,7 @@ vt_status vt_refuse_maps(const vt_request *rq, vt_error *err)
     const vt_explainer *x = largest->explainer;
     const size_t maps = x->maps(info, largest->params);
     const char *param = "class";
-    size_t factor = runs_of(rq, x);
+    size_t factor = targets_of(rq, x);
     for (size_t k = 0; k < x->params_count; k++) {
         const size_t one = maps_with_one(info, largest, &x->params[k]);
         if (one > 0 && maps / one > factor) {
@@ -286,7 +286,8 @@ vt_status vt_refuse_cost(const vt_request *rq, const char *param, vt_error *err)
     double most = -1.0;
     for (size_t m = 0; m < rq->methods_count; m++) {
         const vt_explainer *x = rq->methods[m].explainer;
-        const double cost = (double)runs_of(rq, x) * x->cost(info, rq->methods[m].params);
+        const size_t runs = vt_serves_all_targets(x) ? 1 : targets_of(rq, x);
+        const double cost = (double)runs * x->cost(info, rq->methods[m].params);
         if (cost > most) {
             most = cost;
             dearest = x->name;

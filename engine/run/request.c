@@ -295,7 +295,8 @@ static vt_status settle(vt_request *rq, vt_error *err)
         vt_asked_method *asked = &rq->methods[m];
         const vt_explainer *x = asked->explainer;
         const bool class_specific = (x->yields & VT_YIELDS_CLASS_SPECIFIC) != 0;
-        const size_t runs = class_specific ? rq->targets_count : 1;
+        const size_t targets = class_specific ? rq->targets_count : 1;
+        const size_t runs = vt_serves_all_targets(x) ? 1 : targets;
 
         if (class_specific && info->classes == 0) {
             char wanted[80];
@@ -312,17 +313,19 @@ static vt_status settle(vt_request *rq, vt_error *err)
         }
         rq->needs |= needs;
         const size_t maps = x->maps(info, asked->params);
-        rq->maps += runs * maps;
+        rq->maps += targets * maps;
         rq->maps_least += (class_specific ? fewest_targets(rq) : 1) * maps;
-        const size_t scratch = x->scratch ? x->scratch(info, asked->params) : 0;
+        const size_t more = vt_serves_all_targets(x) ? (targets - 1) * x->scratch_more(info, asked->params) : 0;
+        const size_t scratch = (x->scratch ? x->scratch(info, asked->params) : 0) + more;
         rq->scratch = scratch > rq->scratch ? scratch : rq->scratch;
-        /* all share one forward, and those that read gradients one backward per target; passes of their own add up */
+        /* all share one forward, and those that read gradients one backward per target; passes of their own add up, and
+         * are the same for all targets where a method serves them at once */
         const double beyond = (double)runs * (x->cost(info, asked->params) - 1.0);
         if (class_specific && !(x->needs & (VT_NEEDS_FORWARDS | VT_NEEDS_RELPROP)))
             backward = fmax(backward, beyond);
         else
             forwards += beyond;
-        rq->metrics_cost += (double)(runs * maps) * vt_request_metrics_cost(rq, m);
+        rq->metrics_cost += (double)(targets * maps) * vt_request_metrics_cost(rq, m);
     }
     rq->lowest = lowest < info->layers ? lowest : 0;
     if (rq->options.precision == VT_PRECISION_BF16) { /* one more, to say what it makes of the picture */

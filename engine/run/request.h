@@ -60,11 +60,17 @@ struct vt_request {
     double metrics_cost;     /* the part of the metrics, at the size of the input */
     double own_flops;        /* of the model without the view, where there is one */
     size_t maps, maps_least;
-    size_t scratch; /* the largest of any method */
+    size_t scratch; /* the largest of any method, with all targets that it serves at once */
     char *canonical;
 };
 
 #define VT_BACKGROUNDS "white, black, none, #rrggbb"
+
+/* Are all targets of a request served by one run of the method? */
+static inline bool vt_serves_all_targets(const vt_explainer *x)
+{
+    return x->scratch_more != NULL;
+}
 
 /* ---- refusal.c: each fills err with sentence, parameter and what is allowed, and gives its status ---- */
 vt_status vt_refuse_method(const char *name, vt_error *err); /* one that does not exist */

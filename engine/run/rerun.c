@@ -61,6 +61,7 @@ static vt_status run_again(vt_method_rerun *r, const vt_model *model, const floa
                   .trace = trace,
                   .input = input,
                   .dlogits = class_specific ? r->dlogits : NULL,
+                  .targets = 1,
                   .arena = r->arena,
                   .control = r->control,
                   .transform = scene->transform,

@@ -146,7 +146,8 @@ static vt_status resolve_targets(run_state *s, vt_error *err)
                  : VT_OK;
 }
 
-static vt_status run_method(run_state *s, size_t m, size_t target, const float *dlogits, vt_error *err)
+/* For `targets` of them from `first` on, whose rows of dlogits (targets, C) are given. */
+static vt_status run_method(run_state *s, size_t m, size_t first, size_t targets, const float *dlogits, vt_error *err)
 {
     const vt_asked_method *asked = &s->rq->methods[m];
     const bool class_specific = (asked->explainer->yields & VT_YIELDS_CLASS_SPECIFIC) != 0;
@@ -156,13 +157,14 @@ static vt_status run_method(run_state *s, size_t m, size_t target, const float *
                   .trace = &s->trace,
                   .input = s->input,
                   .dlogits = class_specific ? dlogits : NULL,
+                  .targets = targets,
                   .arena = s->arena,
                   .control = s->control,
                   .transform = s->result->has_image ? &s->result->transform : NULL,
                   .image_width = s->image.width,
                   .image_height = s->image.height,
                   .seed = s->rq->options.seed,
-                  .target = class_specific ? s->targets[target] : -1,
+                  .target = class_specific ? s->targets[first] : -1,
                   .versus = class_specific ? s->rq->versus : -1,
                   .precision = s->rq->options.precision == VT_PRECISION_BF16 ? VT_NEEDS_BF16 : 0};
 
@@ -171,6 +173,7 @@ static vt_status run_method(run_state *s, size_t m, size_t target, const float *
     const vt_status st = asked->explainer->run(&ctx, asked->params, &s->output, err);
     if (st != VT_OK)
         return st;
+    const size_t per_target = (s->output.count - before) / targets;
     for (size_t k = before; k < s->output.count; k++) {
         vt_map *map = &s->output.maps[k];
         map->has_bf16_error = ctx.precision != 0 && s->input;
@@ -178,7 +181,7 @@ static vt_status run_method(run_state *s, size_t m, size_t target, const float *
         if (!class_specific)
             continue;
         map->has_target = true;
-        map->target = vt_prediction_of(s->model, &s->ranking, ctx.target);
+        map->target = vt_prediction_of(s->model, &s->ranking, s->targets[first + (k - before) / per_target]);
         map->has_versus = ctx.versus >= 0;
         if (map->has_versus)
             map->versus = vt_prediction_of(s->model, &s->ranking, ctx.versus);
@@ -194,6 +197,31 @@ static bool any_class_specific(const vt_request *rq)
     return false;
 }
 
+/* +1 at each target's class, -1 at versus. dlogits (targets, C), zeroed. */
+static void fill_dlogits(const run_state *s, size_t targets, float *dlogits)
+{
+    for (size_t t = 0; t < targets && t < s->targets_count; t++) {
+        float *row = dlogits + t * s->info->classes;
+        row[s->targets[t]] = 1.0f;
+        if (s->rq->versus >= 0)
+            row[s->rq->versus] = -1.0f;
+    }
+}
+
+/* One call of the method: for target t, for all of them where it serves them together, or without one. */
+static vt_status call_method(run_state *s, size_t m, size_t t, size_t rounds, const float *dlogits, vt_error *err)
+{
+    const vt_explainer *x = s->rq->methods[m].explainer;
+    const bool together = vt_serves_all_targets(x), each = !together && (x->yields & VT_YIELDS_CLASS_SPECIFIC);
+    vt_status st = vt_control_check(s->control, err);
+    if (each)
+        vt_control_round(s->control, t, rounds);
+    if (st == VT_OK)
+        st = run_method(s, m, t, together ? rounds : 1, dlogits + t * s->info->classes, err);
+    vt_control_round(s->control, 0, 0);
+    return st;
+}
+
 /* Methods that read gradients run target by target, right after that target's backward. Their maps then come target
  * by target, and are brought into the order of the request: by method first. */
 static vt_status run_methods(run_state *s, int64_t *clock, vt_error *err)
@@ -201,38 +229,29 @@ static vt_status run_methods(run_state *s, int64_t *clock, vt_error *err)
     const vt_request *rq = s->rq;
     vt_timing *timing = &s->result->timing;
     const bool backward = (rq->needs & VT_NEEDS_BACKWARD) != 0;
-    float *dlogits = vt_arena_calloc(s->arena, s->info->classes, sizeof *dlogits);
+    const size_t rounds = any_class_specific(rq) ? s->targets_count : 1;
+    float *dlogits = vt_arena_calloc(s->arena, rounds, s->info->classes * sizeof *dlogits); /* (targets, C) */
     size_t(*ends)[VT_TARGETS_MAX] =
         vt_arena_calloc(s->arena, VT_METHODS_MAX, sizeof *ends); /* first map, per method and target */
     size_t(*starts)[VT_TARGETS_MAX] = vt_arena_calloc(s->arena, VT_METHODS_MAX, sizeof *starts);
-    const size_t rounds = any_class_specific(rq) ? s->targets_count : 1;
 
     if (!dlogits || !ends || !starts)
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the targets");
+    fill_dlogits(s, rounds, dlogits);
     for (size_t t = 0; t < rounds; t++) {
-        if (s->targets_count) {
-            memset(dlogits, 0, s->info->classes * sizeof *dlogits);
-            dlogits[s->targets[t]] = 1.0f;
-            if (rq->versus >= 0)
-                dlogits[rq->versus] = -1.0f;
-        }
         if (backward) {
-            const vt_status st = vt_backward(&s->trace, dlogits, s->control, err);
+            const vt_status st = vt_backward(&s->trace, dlogits + t * s->info->classes, s->control, err);
             if (st != VT_OK)
                 return st;
             lap(&timing->backward, clock);
             vt_control_progress(s->control, "backward", t + 1, rounds);
         }
         for (size_t m = 0; m < rq->methods_count; m++) {
-            if (t > 0 && !(rq->methods[m].explainer->yields & VT_YIELDS_CLASS_SPECIFIC))
+            const vt_explainer *x = rq->methods[m].explainer;
+            if (t > 0 && (vt_serves_all_targets(x) || !(x->yields & VT_YIELDS_CLASS_SPECIFIC)))
                 continue;
-            vt_status st = vt_control_check(s->control, err);
             starts[m][t] = s->output.count;
-            if (rq->methods[m].explainer->yields & VT_YIELDS_CLASS_SPECIFIC)
-                vt_control_round(s->control, t, rounds);
-            if (st == VT_OK)
-                st = run_method(s, m, t, dlogits, err);
-            vt_control_round(s->control, 0, 0);
+            const vt_status st = call_method(s, m, t, rounds, dlogits, err);
             if (st != VT_OK)
                 return st;
             ends[m][t] = s->output.count;

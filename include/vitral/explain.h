@@ -67,7 +67,7 @@ enum {
 
 enum {
     VT_YIELDS_SIGNED = 1u << 0,
-    VT_YIELDS_CLASS_SPECIFIC = 1u << 1, /* runs once per target, else once */
+    VT_YIELDS_CLASS_SPECIFIC = 1u << 1, /* its maps are of a target: one set of them for each */
     VT_YIELDS_NO_IMAGE = 1u << 2        /* needs no picture */
 };
 
@@ -86,9 +86,13 @@ typedef struct vt_explainer {
      * whether row k was set by the caller. May be NULL. VT_E_INVALID, VT_E_UNSUPPORTED. */
     vt_status (*settle)(const vt_model_info *info, void *params, const bool *given, vt_error *err);
 
-    double (*cost)(const vt_model_info *info, const void *params);    /* in forwards; per target when class-specific */
-    size_t (*maps)(const vt_model_info *info, const void *params);    /* how many maps one run adds */
+    /* In forwards; for each target when it runs once for each. */
+    double (*cost)(const vt_model_info *info, const void *params);
+    size_t (*maps)(const vt_model_info *info, const void *params);    /* how many maps it adds for a target */
     size_t (*scratch)(const vt_model_info *info, const void *params); /* arena bytes beyond trace and maps */
+    /* Arena bytes of each target beyond the first, of a method that serves all targets of a request in one run, from the
+     * same forwards: its cost is that of one. NULL: it runs once for each target. */
+    size_t (*scratch_more)(const vt_model_info *info, const void *params);
     vt_status (*run)(vt_ctx *ctx, const void *params, vt_output *out, vt_error *err);
 } vt_explainer;
 

@@ -61,6 +61,10 @@ static const struct {
     {OWN_QUIET, "quiet", 'q', NULL, VTS_TAKES_JOBS, "no progress bar"},
     {OWN_MASK, "mask", 0, "FILE", VTS_TAKES_MASK,
      "PNG that marks the object in the one FILE, for the metrics that compare a map with it; not 0 is inside"},
+    {OWN_MASK, "mask", 0, "DIR", VTS_TAKES_TABLES,
+     "folder with a PNG of the same name (STEM.png) for each picture, that marks its object, for the metrics that "
+     "compare "
+     "a map with it; not 0 is inside"},
     {OWN_Q, "q", 0, "TEXT", VTS_TAKES_FIND, "only labels that contain TEXT: case ignored, _ equals space"},
     {OWN_LIMIT, "limit", 0, "N", VTS_TAKES_FIND, "at most N labels"},
     {OWN_UPDATE, "update", 0, "FILE", VTS_TAKES_OPENAPI, "rewrite the generated blocks of FILE"},

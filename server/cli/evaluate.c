@@ -44,6 +44,13 @@ static bool add_file(files *f, const char *path)
     return (f->paths[f->count] = strdup(path)) && ++f->count;
 }
 
+static void free_files(files *f)
+{
+    for (size_t k = 0; k < f->count; k++)
+        free(f->paths[k]);
+    free(f->paths);
+}
+
 static bool is_picture(const char *name)
 {
     static const char *const endings[] = {".jpg", ".jpeg", ".png", ".webp"};
@@ -84,6 +91,31 @@ static int add_word(const vts_cli *cli, files *f, const char *word)
         return vts_usage(cli, "no memory for the names in %s", word);
     if (f->count > first)
         qsort(f->paths + first, f->count - first, sizeof *f->paths, by_bytes);
+    return 0;
+}
+
+/* ---- masks ---- */
+
+/* FOLDER/STEM.png of each picture, in their order; every one is there, and belongs to one picture. 0 or an exit code, said. */
+static int find_masks(const vts_cli *cli, const files *pictures, files *masks)
+{
+    char path[PATH_BYTES];
+    struct stat info;
+    for (size_t k = 0; k < pictures->count; k++) {
+        const char *picture = pictures->paths[k], *slash = strrchr(picture, '/');
+        const char *name = slash ? slash + 1 : picture, *dot = strrchr(name, '.');
+        const int stem = (int)(dot && dot != name ? (size_t)(dot - name) : strlen(name));
+        const int n = snprintf(path, sizeof path, "%s/%.*s.png", cli->mask, stem, name);
+        if (n < 0 || (size_t)n >= sizeof path || !add_file(masks, path))
+            return vts_usage(cli, "no memory for the names in %s", cli->mask);
+        if (stat(path, &info) != 0)
+            return vts_usage(cli, "%s has no mask: %s: %s", picture, path, strerror(errno));
+        if (!S_ISREG(info.st_mode))
+            return vts_usage(cli, "%s has no mask: %s is no file", picture, path);
+        for (size_t j = 0; j < k; j++)
+            if (strcmp(masks->paths[j], path) == 0)
+                return vts_usage(cli, "%s and %s would share the mask %s", pictures->paths[j], picture, path);
+    }
     return 0;
 }
 
@@ -201,7 +233,8 @@ static int open_requests(plan *p)
             used +=
                 (size_t)snprintf(methods + used, sizeof methods - used, "%s%.60s", m > first ? "," : "", p->methods[m]);
         const size_t count = chunk_pairs(p, first, end, methods, pairs);
-        if (vt_request_open(&p->requests[p->requests_count], p->model, &limits, pairs, count, 0, &err) != VT_OK) {
+        if (vt_request_open(&p->requests[p->requests_count], p->model, &limits, pairs, count,
+                            p->cli->mask ? VT_REQUEST_MASK : 0, &err) != VT_OK) {
             vts_report(NULL, &err);
             code = VTS_EXIT_USAGE;
         } else {
@@ -250,7 +283,8 @@ static int make_plan(plan *p)
 typedef struct work {
     const plan *p;
     vts_evaluation e;
-    bool *done; /* (pictures) */
+    char **masks; /* (pictures) files, or NULL */
+    bool *done;   /* (pictures) */
     size_t arena_bytes, next;
     bool bar;
     vt_error fault; /* of the files: everybody stops */
@@ -300,14 +334,17 @@ static void take_result(const plan *p, size_t chunk, const vt_result *result, do
 static vt_status run_picture(work *w, size_t k, vt_arena *arena, vt_error *err)
 {
     const plan *p = w->p;
-    unsigned char *bytes = NULL;
-    size_t size = 0;
+    unsigned char *bytes = NULL, *mask = NULL;
+    size_t size = 0, mask_size = 0;
     double *values = w->e.values + k * p->methods_count * p->metrics_count;
     vt_status st = vts_read_file(w->e.pictures[k], &bytes, &size, err);
+    if (st == VT_OK && w->masks)
+        st = vts_read_file(w->masks[k], &mask, &mask_size, err);
+    const vt_files sent = {.picture = bytes, .picture_size = size, .mask = mask, .mask_size = mask_size};
     for (size_t c = 0; c < p->requests_count && st == VT_OK; c++) {
         const vt_result *result = NULL;
         vt_arena_reset(arena, SIZE_MAX);
-        st = vt_run(p->requests[c], bytes, size, arena, NULL, &result, err);
+        st = vt_run_files(p->requests[c], &sent, arena, NULL, &result, err);
         if (st == VT_OK)
             take_result(p, c, result, values);
         for (size_t m = 0; st == VT_OK && c == 0 && m < result->maps_count && w->e.targets[k] < 0; m++)
@@ -315,6 +352,7 @@ static vt_status run_picture(work *w, size_t k, vt_arena *arena, vt_error *err)
         if (st == VT_OK && c == 0 && w->e.targets[k] < 0 && result->predictions_count && !pair_of(p->cli, "class"))
             w->e.targets[k] = result->predictions[0].index; /* methods of no class are measured with it */
     }
+    free(mask);
     free(bytes);
     return st;
 }
@@ -382,19 +420,9 @@ static void run_workers(work *w)
         fputc('\n', stderr);
 }
 
-/* What evaluation.key holds: all that the numbers depend on. malloc'ed, or NULL. */
-static char *make_key(const plan *p, const files *f)
+static void write_digests(FILE *to, const files *f)
 {
-    const vt_model_info *info = vt_model_get_info(p->model);
-    char *text = NULL, hex[65];
-    size_t size;
-    FILE *to = open_memstream(&text, &size);
-    if (!to)
-        return NULL;
-    vt_sha256_hex(info->fingerprint, hex);
-    fprintf(to, "vitral %s\nmodel %s %s\n", VT_VERSION, info->id, hex);
-    for (size_t c = 0; c < p->requests_count; c++)
-        fprintf(to, "%s", vt_request_canonical(p->requests[c]));
+    char hex[65];
     for (size_t k = 0; k < f->count; k++) {
         unsigned char *bytes = NULL;
         size_t n = 0;
@@ -408,6 +436,23 @@ static char *make_key(const plan *p, const files *f)
         vt_sha256_hex(digest, hex);
         fprintf(to, "%s %s\n", hex, f->paths[k]);
     }
+}
+
+/* What evaluation.key holds: all that the numbers depend on. malloc'ed, or NULL. */
+static char *make_key(const plan *p, const files *f, const files *masks)
+{
+    const vt_model_info *info = vt_model_get_info(p->model);
+    char *text = NULL, hex[65];
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    if (!to)
+        return NULL;
+    vt_sha256_hex(info->fingerprint, hex);
+    fprintf(to, "vitral %s\nmodel %s %s\n", VT_VERSION, info->id, hex);
+    for (size_t c = 0; c < p->requests_count; c++)
+        fprintf(to, "%s", vt_request_canonical(p->requests[c]));
+    write_digests(to, f);
+    write_digests(to, masks);
     if (fclose(to) != 0) {
         free(text);
         return NULL;
@@ -431,7 +476,7 @@ static bool make_room(work *w, const files *f)
     return true;
 }
 
-static int evaluate(const plan *p, const files *f)
+static int evaluate(const plan *p, const files *f, const files *masks)
 {
     work w = {.p = p,
               .e = {.folder = p->cli->out,
@@ -442,9 +487,10 @@ static int evaluate(const plan *p, const files *f)
                     .methods_count = p->methods_count,
                     .metrics_count = p->metrics_count,
                     .floors = p->floors},
+              .masks = masks->paths,
               .bar = !p->cli->quiet && isatty(STDERR_FILENO),
               .lock = PTHREAD_MUTEX_INITIALIZER};
-    char *key = make_key(p, f);
+    char *key = make_key(p, f, masks);
     int code = VTS_EXIT_OK;
 
     for (size_t c = 0; c < p->requests_count; c++) {
@@ -480,7 +526,7 @@ static int evaluate(const plan *p, const files *f)
 int vts_cmd_evaluate(vts_cli *cli)
 {
     plan p = {.cli = cli};
-    files f = {.count = 0};
+    files f = {.count = 0}, masks = {.count = 0};
     vt_error err = {0};
     int code = 0;
 
@@ -490,6 +536,8 @@ int vts_cmd_evaluate(vts_cli *cli)
         code = add_word(cli, &f, cli->words[k]);
     if (code == 0 && f.count == 0)
         code = vts_usage(cli, "there is no picture in %s", cli->words[0]);
+    if (code == 0 && cli->mask)
+        code = find_masks(cli, &f, &masks);
     if (code == 0)
         code = vts_open_model_to_run(cli, 0, &p.model);
     if (code == 0) {
@@ -501,13 +549,12 @@ int vts_cmd_evaluate(vts_cli *cli)
     if (code == 0 && vts_make_folder(cli->out, &err) != VT_OK)
         code = vts_report(NULL, &err);
     if (code == 0)
-        code = evaluate(&p, &f);
+        code = evaluate(&p, &f, &masks);
     for (size_t c = 0; c < p.requests_count; c++)
         vt_request_close(p.requests[c]);
     vt_model_close(p.model);
-    for (size_t k = 0; k < f.count; k++)
-        free(f.paths[k]);
-    free(f.paths);
+    free_files(&f);
+    free_files(&masks);
     free(p.names);
     return code;
 }

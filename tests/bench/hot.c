@@ -111,8 +111,14 @@ static void discard(void)
 static void rollout(void)
 {
     const vt_explainer *method = vt_explainer_find("rollout");
-    const vt_ctx ctx = {
-        .model = model, .info = info, .trace = &maps, .input = small, .arena = arena, .target = -1, .versus = -1};
+    const vt_ctx ctx = {.model = model,
+                        .info = info,
+                        .trace = &maps,
+                        .input = small,
+                        .arena = arena,
+                        .targets = 1,
+                        .target = -1,
+                        .versus = -1};
     vt_output out;
     void *params = memory(1, method->params_size);
     vt_params_default(method->params, method->params_count, info, params);

@@ -1,5 +1,6 @@
 /* vitral evaluate with the embedded model and the sample pictures: the table against the answers of the same engine,
  * the same bytes for any number of jobs and after any interruption, and what it refuses. */
+#include "tests/support/label_png.h"
 #include "tests/support/suite.h"
 #include "vitral/evaluate.h"
 #include "vitral/run.h"
@@ -204,7 +205,95 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
+/* ---- masks ---- */
+
+/* A mask of this size over its left half, in the folder m. */
+static void write_mask(const char *name, size_t width, size_t height)
+{
+    char path[512];
+    size_t size;
+    uint8_t *png = vt_test_box_png(width, height, 0, 0, width / 2, height, &size);
+    snprintf(path, sizeof path, "%s/m/%s", folder, name);
+    FILE *to = fopen(path, "wb");
+    ck_assert_msg(to && fwrite(png, 1, size, to) == size && fclose(to) == 0, "%s", path);
+    free(png);
+}
+
+static void write_masks(void)
+{
+    ck_assert_int_eq(shell("mkdir @/m"), 0);
+    write_mask("a.png", 600, 400);
+    write_mask("b, \"cat\".png", 451, 300);
+    write_mask("c.png", 640, 427);
+}
+
+#define MASKED "--methods rollout,gradient --metrics mass_in_mask,iou --random_maps 1"
+
+/* The numbers are those of the engine with the picture's own mask. */
+START_TEST(masks_lie_beside_the_pictures)
+{
+    static const vt_pair pairs[] = {
+        {"method", "rollout,gradient"}, {"metrics", "mass_in_mask,iou"}, {"random_maps", "1"}};
+    vt_error err = {0};
+    vt_model *model;
+    vt_request *request;
+    vt_arena *arena;
+    const vt_result *result;
+    vt_files sent = {0};
+    write_masks();
+    runs(0, "% evaluate @/in --mask @/m " MASKED " -o @/one -q --jobs 2 2> @/.err");
+    uint8_t *picture = vt_test_read("static/samples/cat.jpg", &sent.picture_size);
+    uint8_t *mask = vt_test_box_png(451, 300, 0, 0, 225, 300, &sent.mask_size);
+    sent.picture = picture;
+    sent.mask = mask;
+    ck_assert_int_eq(vt_test_open(&model, NULL, NULL, &err), VT_OK);
+    ck_assert_msg(vt_request_open(&request, model, NULL, pairs, VT_COUNT(pairs), VT_REQUEST_MASK, &err) == VT_OK, "%s",
+                  err.msg);
+    ck_assert_int_eq(vt_arena_open(&arena, vt_request_bytes(request, 1 << 20), &err), VT_OK);
+    ck_assert_msg(vt_run_files(request, &sent, arena, NULL, &result, &err) == VT_OK, "%s", err.msg);
+    const char *csv = whole("one/evaluation.csv"), *of_cat = strstr(csv, "cat");
+    ck_assert_ptr_nonnull(of_cat);
+    for (size_t k = 0; k < result->maps_count; k++)
+        for (size_t j = 0; j < result->maps[k].metrics_count; j++) {
+            const vt_metric_value *value = &result->maps[k].metrics[j];
+            char begin[64];
+            snprintf(begin, sizeof begin, ",%s,%s,", result->maps[k].method->name, value->metric->name);
+            const bool asked =
+                strcmp(value->metric->name, "iou") == 0 || strcmp(value->metric->name, "mass_in_mask") == 0;
+            ck_assert(!asked || (value->value > 0.0 && fabs(value_of(of_cat, begin) - value->value) < 1e-5));
+        }
+    ck_assert(value_of(of_cat, ",random,mass_in_mask,") > 0.0 && value_of(of_cat, ",edge,iou,") > 0.0);
+    vt_arena_close(arena);
+    vt_request_close(request);
+    vt_model_close(model);
+    free(picture);
+    free(mask);
+}
+END_TEST
+
+START_TEST(masks_that_are_missing_or_wrong)
+{
+    write_masks();
+    runs(0, "rm @/m/c.png");
+    runs(2, "% evaluate @/in --mask @/m " MASKED " -o @/one -q 2> @/.err");
+    ck_assert_msg(strstr(whole(".err"), "/in/c.jpg has no mask: ") && strstr(text, "/m/c.png: "), "%s", text);
+    runs(1, "test -e @/one"); /* nothing had begun */
+    write_mask("c.png", 64, 64);
+    runs(1, "% evaluate @/in --mask @/m " MASKED " -o @/one -q 2> @/.err");
+    ck_assert_msg(strstr(whole(".err"), "c.jpg: ") && strstr(text, "64"), "%s", text);
+    write_mask("c.png", 640, 427); /* other masks are another evaluation */
+    runs(2, "% evaluate @/in --mask @/m " MASKED " -o @/one -q 2> @/.err");
+    ck_assert_ptr_nonnull(strstr(whole(".err"), "another evaluation"));
+    runs(2, "% evaluate @/in --mask @/nowhere " MASKED " -o @/two -q 2> @/.err");
+    runs(2, "% evaluate @/in --mask @/m --methods rollout --metrics gini -o @/two -q 2> @/.err");
+    ck_assert_ptr_nonnull(strstr(whole(".err"), "reads the mask"));
+    runs(2, "cp @/in/c.jpg @/in/c.jpeg; % evaluate @/in --mask @/m " MASKED " -o @/two -q 2> @/.err");
+    ck_assert_ptr_nonnull(strstr(whole(".err"), "would share the mask"));
+}
+END_TEST
+
 VT_SUITE("evaluate", tcase_add_checked_fixture(tc, setup, teardown), tcase_set_timeout(tc, 600.0),
          tcase_add_loop_test(tc, same_bytes_for_any_jobs_and_after_interruptions, 0, INTERRUPTIONS),
          tcase_add_test(tc, numbers_are_the_engines), tcase_add_test(tc, broken_pictures_are_said_and_kept),
-         tcase_add_test(tc, more_methods_than_a_request_takes), tcase_add_test(tc, what_is_refused))
+         tcase_add_test(tc, more_methods_than_a_request_takes), tcase_add_test(tc, what_is_refused),
+         tcase_add_test(tc, masks_lie_beside_the_pictures), tcase_add_test(tc, masks_that_are_missing_or_wrong))

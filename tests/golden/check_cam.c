@@ -82,6 +82,7 @@ static const vt_map *explain(bench *b, const vt_golden_row *g)
                   .input = b->input,
                   .dlogits = b->dlogits,
                   .arena = b->run_arena,
+                  .targets = 1,
                   .target = target,
                   .versus = -1};
     const vt_status st = vt_test_explain(&ctx, &b->out, g->method, settings, &err);

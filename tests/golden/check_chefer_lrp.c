@@ -95,6 +95,7 @@ static void check_map(walk *w, const vt_golden_row *g, int target)
                   .input = w->bench.input,
                   .dlogits = dlogits,
                   .arena = w->bench.run_arena,
+                  .targets = 1,
                   .target = target,
                   .versus = -1};
     ck_assert_msg(vt_test_explain(&ctx, &out, "chefer_lrp", settings, &err) == VT_OK, "%s: %s", g->name, err.msg);

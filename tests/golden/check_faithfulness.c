@@ -176,6 +176,7 @@ static vt_ctx context_of(const measured *m, float *dlogits, vt_arena *arena)
                     .input = m->bench->input,
                     .dlogits = dlogits,
                     .arena = arena,
+                    .targets = 1,
                     .target = m->probe.target,
                     .versus = -1};
 }

@@ -72,6 +72,7 @@ static void aim(scene *s, const vt_golden_row *g)
                       .input = s->bench.input,
                       .dlogits = s->dlogits,
                       .arena = s->bench.run_arena,
+                      .targets = 1,
                       .target = target,
                       .versus = -1};
 }

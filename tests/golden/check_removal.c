@@ -75,6 +75,7 @@ static void aim(scene *s, const vt_golden_row *g)
                       .input = s->bench.input,
                       .dlogits = s->dlogits,
                       .arena = s->bench.run_arena,
+                      .targets = 1,
                       .target = target,
                       .versus = -1};
     vt_arena_reset(s->bench.run_arena, SIZE_MAX);
@@ -203,7 +204,8 @@ static void check_permutations(vt_golden_group *group, scene *s, const vt_golden
     vt_error err = {0};
     ck_assert_double_eq(vt_golden_number(g, "permutations", 0.0), PERMUTATIONS);
     if (play(s, g, &game, &p, "permutations")) {
-        const vt_status st = vt_permutation_estimate(&game, &source, s->phi, std_error, &s->result, &err);
+        s->result = (vt_players_result){.phi = s->phi, .std_error = std_error};
+        const vt_status st = vt_permutation_estimate(&game, &source, &s->result, &err);
         ck_assert_msg(st == VT_OK, "%s", err.msg);
         ck_assert_uint_eq(s->result.samples, PERMUTATIONS * (BY_SEVEN - 1));
         for (size_t i = 0; i < BY_SEVEN; i++)
@@ -240,7 +242,8 @@ static void check_kernel(vt_golden_group *group, scene *s, const vt_golden_row *
         for (size_t i = 0; i < BY_FOUR; i++)
             ck_assert_msg(s->coalitions[k][i] != s->coalitions[k + 1][i], "coalition %zu and its complement", k);
     if (play(s, g, &game, &p, "kernel")) {
-        const vt_status st = vt_kernel_estimate(&game, &source, s->phi, std_error, s->values, &s->result, &err);
+        s->result = (vt_players_result){.phi = s->phi, .std_error = std_error};
+        const vt_status st = vt_kernel_estimate(&game, &source, s->values, &s->result, &err);
         ck_assert_msg(st == VT_OK, "%s", err.msg);
         ck_assert(s->result.samples == COALITIONS && s->result.has_error);
         for (size_t i = 0; i < BY_FOUR; i++)

@@ -39,6 +39,7 @@ static void open_tiny(tiny *t)
                       .info = vt_model_get_info(t->model),
                       .trace = &t->trace,
                       .arena = t->arena,
+                      .targets = 1,
                       .target = TARGET,
                       .versus = -1};
 }

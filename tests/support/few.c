@@ -14,3 +14,8 @@ size_t vt_test_few(vt_pair *pairs, size_t count, const vt_explainer *method)
     }
     return count;
 }
+
+const char *vt_test_few_masks(const vt_explainer *method)
+{
+    return vt_param_find(method->params, method->params_count, "masks") ? "masks=130" : "";
+}

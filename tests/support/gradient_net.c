@@ -42,6 +42,7 @@ void vt_gradient_net_open(vt_gradient_net *net, const vt_test_tiny_options *opt,
                         .input = net->image,
                         .dlogits = net->dlogits,
                         .arena = net->run_arena,
+                        .targets = 1,
                         .target = target,
                         .versus = -1};
     vt_gradient_net_run(net);

@@ -74,6 +74,7 @@ void vt_hand_open(vt_hand *hand, size_t L, size_t H, size_t d, size_t grid_h, si
                          .transform = &hand->transform,
                          .image_width = 4 * grid_w,
                          .image_height = 4 * grid_h,
+                         .targets = 1,
                          .target = 0,
                          .versus = -1};
 }

@@ -53,6 +53,7 @@ void vt_tiny_open(vt_tiny_run *run, const vt_test_tiny_options *options, int tar
                         .trace = &run->trace,
                         .input = run->image,
                         .dlogits = run->dlogits,
+                        .targets = 1,
                         .arena = run->arena};
     vt_tiny_backward(run, target, -1, 1.0f);
 }

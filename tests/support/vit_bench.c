@@ -95,6 +95,7 @@ const vt_output *vt_bench_explain(vt_bench *b, const vt_golden_row *row)
                   .transform = &b->transform,
                   .image_width = b->image.width,
                   .image_height = b->image.height,
+                  .targets = 1,
                   .target = target,
                   .versus = -1};
     const vt_status st = vt_test_explain(&ctx, &b->out, row->method, settings, &err);

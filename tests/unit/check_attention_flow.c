@@ -24,8 +24,13 @@ START_TEST(appendix_a)
     ck_assert_int_eq(vt_arena_open(&arena, (size_t)16 << 20, NULL), VT_OK);
     ck_assert_int_eq(vt_trace_open(&trace, model, VT_NEEDS_ATTN, arena, NULL), VT_OK);
     ck_assert_int_eq(vt_forward(&trace, image, NULL, NULL), VT_OK);
-    vt_ctx ctx = {
-        .model = model, .info = vt_model_get_info(model), .trace = &trace, .arena = arena, .target = -1, .versus = -1};
+    vt_ctx ctx = {.model = model,
+                  .info = vt_model_get_info(model),
+                  .trace = &trace,
+                  .arena = arena,
+                  .targets = 1,
+                  .target = -1,
+                  .versus = -1};
     ck_assert_msg(vt_test_explain(&ctx, &out, "attention_flow", "", &err) == VT_OK, "%s", err.msg);
     const vt_map *map = out.maps;
     ck_assert_uint_eq(map->prefix_count, 1);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/few.h"
 #include "tests/support/hand_trace.h"
 #include "tests/support/suite.h"
 #include "tests/support/tiny_run.h"
@@ -87,16 +88,10 @@ static bool run_with(vt_tiny_run *tiny, const vt_explainer *x, const char *setti
     return st == VT_OK;
 }
 
-/* Two thousand masks say nothing here that some would not. */
-static const char *few(const vt_explainer *x)
-{
-    return vt_param_find(x->params, x->params_count, "masks") ? "masks=130" : "";
-}
-
 /* Runs a method with its defaults. False when it was refused. */
 static bool run(vt_tiny_run *tiny, const vt_explainer *x)
 {
-    return run_with(tiny, x, few(x));
+    return run_with(tiny, x, vt_test_few_masks(x));
 }
 
 static double largest(const vt_map *map)
@@ -235,7 +230,8 @@ START_TEST(a_head_that_says_nothing_gives_an_empty_map)
     const vt_explainer *x = vt_explainer_at((size_t)_i);
     const bool links = vt_param_find(x->params, x->params_count, "link") != NULL;
     char settings[64];
-    snprintf(settings, sizeof settings, "%s%s%s", few(x), *few(x) && links ? " " : "", links ? "link=logit" : "");
+    snprintf(settings, sizeof settings, "%s%s%s", vt_test_few_masks(x), *vt_test_few_masks(x) && links ? " " : "",
+             links ? "link=logit" : "");
     const bool difference = !x->notes || !strstr(x->notes, "no difference");
     for (size_t n = 0; n < VT_COUNT(nets) && (x->yields & VT_YIELDS_CLASS_SPECIFIC); n++) {
         vt_tiny_run tiny;
@@ -423,12 +419,12 @@ START_TEST(reads_what_it_declares)
     for (size_t n = 0; n < VT_COUNT(nets); n++) {
         vt_tiny_run tiny;
         vt_tiny_open(&tiny, &nets[n], 1, NULL);
-        run_on_its_needs(&tiny, x, few(x));
+        run_on_its_needs(&tiny, x, vt_test_few_masks(x));
         for (size_t k = 0; k < x->params_count; k++) {
             const vt_param *row = &x->params[k];
             for (size_t c = 0; row->type == VT_ENUM && row->choices[c]; c++) {
-                snprintf(settings, sizeof settings, "%s%s%s=%s", few(x), *few(x) ? " " : "", row->name,
-                         row->choices[c]);
+                snprintf(settings, sizeof settings, "%s%s%s=%s", vt_test_few_masks(x), *vt_test_few_masks(x) ? " " : "",
+                         row->name, row->choices[c]);
                 run_on_its_needs(&tiny, x, settings);
             }
             if (strcmp(row->name, "discard_ratio") == 0)

@@ -123,7 +123,7 @@ static void add_all(vt_kernel *k, const double *v)
             z[i] = s >> i & 1;
         ck_assert_double_eq_tol(share, round(share), 1e-6);
         for (size_t n = 0; n < (size_t)lround(share) / 840; n++)
-            vt_kernel_add(k, pair++, z, v[s] - v[0]);
+            vt_kernel_add(k, pair++, z, &v[s], v);
     }
 }
 
@@ -133,10 +133,10 @@ START_TEST(all_coalitions_are_exact)
     vt_kernel k;
     wild_game(v);
     vt_shapley_exact(want, v, M);
-    ck_assert(vt_kernel_open(&k, M, arena));
+    ck_assert(vt_kernel_open(&k, M, 1, arena));
     ck_assert_uint_le(vt_arena_used(arena), vt_kernel_bytes(M));
     add_all(&k, v);
-    ck_assert(vt_kernel_result(&k, v[ALL - 1] - v[0], phi, error));
+    ck_assert(vt_kernel_result(&k, 0, v[ALL - 1] - v[0], phi, error));
     for (size_t i = 0; i < M; i++)
         ck_assert_double_eq_tol(phi[i], want[i], 1e-10);
 }
@@ -193,10 +193,10 @@ static void sample_kernel(vt_kernel *k, const double *v, size_t pairs, uint64_t 
     for (size_t j = 0; j < pairs; j++) {
         uint8_t z[M];
         draw(z, seed, j);
-        vt_kernel_add(k, j, z, v[index_of(z)] - v[0]);
+        vt_kernel_add(k, j, z, &v[index_of(z)], v);
         for (size_t i = 0; i < M; i++)
             z[i] = !z[i];
-        vt_kernel_add(k, j, z, v[index_of(z)] - v[0]);
+        vt_kernel_add(k, j, z, &v[index_of(z)], v);
     }
 }
 
@@ -213,7 +213,7 @@ START_TEST(additive_games_are_exact)
         for (size_t i = 0; i < M; i++)
             v[s] += s >> i & 1 ? w[i] : 0.0;
     }
-    ck_assert(vt_permutations_open(&p, M, 2, arena) && vt_kernel_open(&k, M, arena));
+    ck_assert(vt_permutations_open(&p, M, 2, arena) && vt_kernel_open(&k, M, 1, arena));
     sample_permutations(&p, v, 3, 1);
     sample_kernel(&k, v, 20, 1);
     ck_assert(vt_permutations_result(&p, phi, error));
@@ -221,7 +221,7 @@ START_TEST(additive_games_are_exact)
         ck_assert_double_eq_tol(phi[i], w[i], 1e-14);
         ck_assert_double_lt(error[i], 1e-7);
     }
-    ck_assert(vt_kernel_result(&k, v[ALL - 1] - v[0], phi, error));
+    ck_assert(vt_kernel_result(&k, 0, v[ALL - 1] - v[0], phi, error));
     for (size_t i = 0; i < M; i++) {
         ck_assert_double_eq_tol(phi[i], w[i], 1e-10);
         ck_assert_double_lt(error[i], 1e-9);
@@ -262,13 +262,13 @@ START_TEST(standard_errors_are_right)
         double sum = 0.0;
         vt_permutations p;
         vt_kernel k;
-        ck_assert(vt_permutations_open(&p, M, 2, arena) && vt_kernel_open(&k, M, arena));
+        ck_assert(vt_permutations_open(&p, M, 2, arena) && vt_kernel_open(&k, M, 1, arena));
         if (_i == 0) {
             sample_permutations(&p, v, PAIRS, 100 + t);
             ck_assert(vt_permutations_result(&p, phi, error));
         } else {
             sample_kernel(&k, v, 8 * PAIRS, 100 + t);
-            ck_assert(vt_kernel_result(&k, v[ALL - 1] - v[0], phi, error));
+            ck_assert(vt_kernel_result(&k, 0, v[ALL - 1] - v[0], phi, error));
         }
         for (size_t i = 0; i < M; i++) {
             sum += phi[i];
@@ -295,14 +295,14 @@ START_TEST(too_few_samples_have_no_error)
     vt_permutations p;
     vt_kernel k;
     wild_game(v);
-    ck_assert(vt_permutations_open(&p, M, 2, arena) && vt_kernel_open(&k, M, arena));
+    ck_assert(vt_permutations_open(&p, M, 2, arena) && vt_kernel_open(&k, M, 1, arena));
     sample_permutations(&p, v, 1, 1);
     ck_assert(!vt_permutations_result(&p, phi, error));
     ck_assert(error[0] == 0.0 && isfinite(phi[0]));
-    ck_assert(!vt_kernel_result(&k, 1.0, phi, error));
+    ck_assert(!vt_kernel_result(&k, 0, 1.0, phi, error));
     sample_kernel(&k, v, 1, 1); /* singular: finite all the same, and adds up */
     double sum = 0.0;
-    ck_assert(!vt_kernel_result(&k, 1.0, phi, error));
+    ck_assert(!vt_kernel_result(&k, 0, 1.0, phi, error));
     for (size_t i = 0; i < M; i++) {
         ck_assert(isfinite(phi[i]));
         sum += phi[i];

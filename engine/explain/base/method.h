@@ -1,8 +1,9 @@
 /* What a method works with: the trace to read, the arena for scratch, the place for its maps.
  *
- * run() of a descriptor is called on a worker, once per target for class-specific methods, else once. It adds maps
- * with vt_output_map and fills their values; everything else about a map (prediction, metrics, pictures, order among
- * methods and targets) is done by run/. A map that stays all zero is marked empty by run/; the method says why. */
+ * run() of a descriptor is called on a worker: once; for class-specific methods once per target, or with scratch_more once
+ * for all of them, and then its maps come target by target. It adds maps with vt_output_map and fills their values;
+ * everything else about a map (prediction, metrics, pictures, order among methods and targets) is done by run/. A map that
+ * stays all zero is marked empty by run/; the method says why. */
 #ifndef VT_EXPLAIN_BASE_METHOD_H
 #define VT_EXPLAIN_BASE_METHOD_H
 
@@ -16,14 +17,16 @@ struct vt_ctx {
     const vt_model *model;
     const vt_model_info *info;
     const vt_trace *trace;
-    const float *input;   /* (3, image_h, image_w): what went in, normalised */
-    const float *dlogits; /* (C): +1 at target, -1 at versus; NULL for methods that are not class-specific */
+    const float *input; /* (3, image_h, image_w): what went in, normalised */
+    const float
+        *dlogits;   /* (targets, C): +1 at the target, -1 at versus; NULL for methods that are not class-specific */
+    size_t targets; /* 1, but for methods with scratch_more */
     vt_arena *arena;
     vt_control *control;
     const vt_transform *transform;    /* NULL without a picture */
     size_t image_width, image_height; /* upright original */
     uint64_t seed;
-    int target, versus; /* class indices, -1 = none */
+    int target, versus; /* class indices, -1 = none; target: of the first row of dlogits */
     /* What a method with VT_TAKES_BF16 adds to the needs of traces of its own: VT_NEEDS_BF16 where precision=bf16 is asked
      * for, else nothing. Its scratch() counts them with VT_NEEDS_BF16, which takes a little more. */
     uint32_t precision;
@@ -52,8 +55,16 @@ typedef struct vt_map_spec {
 VT_MUST_USE vt_status vt_output_map(vt_output *out, const vt_map_spec *spec, float **values, vt_map **map,
                                     vt_error *err);
 
+/* count maps of one kind, such as one for each target; *maps (count) in `out`. */
+VT_MUST_USE vt_status vt_output_maps(vt_output *out, const vt_map_spec *spec, size_t count, vt_map **maps,
+                                     vt_error *err);
+
 /* A sentence for the newest map (copied into the arena), for example why it is empty. */
 VT_MUST_USE vt_status vt_output_note(vt_output *out, vt_error *err, const char *fmt, ...) VT_PRINTF(3, 4);
+
+/* The same for any map of `out`. */
+VT_MUST_USE vt_status vt_output_note_on(vt_output *out, vt_map *map, vt_error *err, const char *fmt, ...)
+    VT_PRINTF(4, 5);
 
 /* A warning of the whole answer; code lower_case. */
 VT_MUST_USE vt_status vt_output_warn(vt_output *out, vt_error *err, const char *code, const char *fmt, ...)

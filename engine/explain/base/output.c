@@ -46,11 +46,35 @@ vt_status vt_output_map(vt_output *out, const vt_map_spec *spec, float **values,
     return VT_OK;
 }
 
+vt_status vt_output_maps(vt_output *out, const vt_map_spec *spec, size_t count, vt_map **maps, vt_error *err)
+{
+    vt_status st = VT_OK;
+    float *values;
+    *maps = &out->maps[out->count];
+    for (size_t k = 0; k < count && st == VT_OK; k++)
+        st = vt_output_map(out, spec, &values, NULL, err);
+    return st;
+}
+
 const char *vt_arena_text(vt_arena *arena, const char *text)
 {
     const size_t n = strlen(text) + 1;
     char *copy = vt_arena_alloc(arena, n, 1);
     return copy ? memcpy(copy, text, n) : NULL;
+}
+
+static vt_status add_note(vt_output *out, vt_map *map, const char *text, vt_error *err)
+{
+    const char **notes = vt_arena_alloc(out->arena, map->notes_count + 1, sizeof *notes);
+    const char *copy = vt_arena_text(out->arena, text);
+    if (!notes || !copy)
+        return vt_error_set(err, VT_E_NOMEM, "", "no room for a note");
+    if (map->notes_count)
+        memcpy(notes, map->notes, map->notes_count * sizeof *notes);
+    notes[map->notes_count] = copy;
+    map->notes = notes;
+    map->notes_count++;
+    return VT_OK;
 }
 
 vt_status vt_output_note(vt_output *out, vt_error *err, const char *fmt, ...)
@@ -62,17 +86,17 @@ vt_status vt_output_note(vt_output *out, vt_error *err, const char *fmt, ...)
     va_end(args);
     if (out->count == 0)
         return vt_error_set(err, VT_E_INTERNAL, "", "a note without a map: %s", text);
-    vt_map *map = &out->maps[out->count - 1];
-    const char **notes = vt_arena_alloc(out->arena, map->notes_count + 1, sizeof *notes);
-    const char *copy = vt_arena_text(out->arena, text);
-    if (!notes || !copy)
-        return vt_error_set(err, VT_E_NOMEM, "", "no room for a note");
-    if (map->notes_count)
-        memcpy(notes, map->notes, map->notes_count * sizeof *notes);
-    notes[map->notes_count] = copy;
-    map->notes = notes;
-    map->notes_count++;
-    return VT_OK;
+    return add_note(out, &out->maps[out->count - 1], text, err);
+}
+
+vt_status vt_output_note_on(vt_output *out, vt_map *map, vt_error *err, const char *fmt, ...)
+{
+    char text[SENTENCE_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return add_note(out, map, text, err);
 }
 
 vt_status vt_output_warn(vt_output *out, vt_error *err, const char *code, const char *fmt, ...)

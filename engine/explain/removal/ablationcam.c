@@ -4,10 +4,15 @@
  * is left; the paper's 0 is what happens here. Only the blocks from the tensor on are run for each channel. */
 #include "engine/explain/removal/channels.h"
 
-typedef struct ablation {
-    const vt_channels *set;
+/* What one target loses. */
+typedef struct loss {
     double whole; /* the score with every channel */
     bool some;
+} loss;
+
+typedef struct ablation {
+    const vt_channels *set;
+    loss *losses; /* (targets) */
 } ablation;
 
 /* Sample 0 loses nothing. */
@@ -24,25 +29,30 @@ static void edit(void *host, size_t k, float *x, size_t rows)
 
 static void take(void *host, size_t k, const vt_scores *scores)
 {
-    ablation *a = host;
-    if (k == 0) {
-        a->whole = scores->y[0];
-        return;
+    const ablation *a = host;
+    for (size_t t = 0; t < a->set->ctx->targets; t++) {
+        loss *own = &a->losses[t];
+        if (k == 0) {
+            own->whole = scores->y[t];
+            continue;
+        }
+        const double lost = own->whole - scores->y[t];
+        own->some = own->some || lost != 0.0;
+        a->set->weights[t * a->set->count + k - 1] = own->whole != 0.0 ? lost / own->whole : 0.0;
     }
-    const double lost = a->whole - scores->y[0];
-    a->some = a->some || lost != 0.0;
-    a->set->weights[k - 1] = a->whole != 0.0 ? lost / a->whole : 0.0;
 }
 
 static vt_status weigh(vt_channels *set, vt_error *err)
 {
     const vt_ctx *ctx = set->ctx;
-    ablation a = {.set = set};
+    ablation a = {.set = set, .losses = vt_arena_calloc(ctx->arena, ctx->targets, sizeof(loss))};
     vt_batch batch;
+    if (!a.losses)
+        return vt_error_set(err, VT_E_NOMEM, "", "ablationcam: no memory for %zu targets", ctx->targets);
     const vt_batch_setup setup = {.model = ctx->model,
                                   .input = ctx->input,
                                   .signs = ctx->dlogits,
-                                  .outputs = 1,
+                                  .outputs = ctx->targets,
                                   .link = VT_LINK_LOGIT,
                                   .stage = "ablationcam",
                                   .arena = ctx->arena,
@@ -58,10 +68,11 @@ static vt_status weigh(vt_channels *set, vt_error *err)
     vt_status st = vt_batch_open(&batch, &setup, err);
     if (st == VT_OK)
         st = vt_batch_run(&batch, &samples, NULL, err);
-    if (st == VT_OK && a.whole == 0.0)
-        set->note = "The score is 0, so no channel has a share of it.";
-    else if (st == VT_OK && !a.some)
-        set->note = "The score does not depend on any of these channels.";
+    for (size_t t = 0; st == VT_OK && t < ctx->targets; t++)
+        if (a.losses[t].whole == 0.0)
+            set->notes[t] = "The score is 0, so no channel has a share of it.";
+        else if (!a.losses[t].some)
+            set->notes[t] = "The score does not depend on any of these channels.";
     return st;
 }
 
@@ -77,6 +88,11 @@ static size_t scratch(const vt_model_info *info, const void *raw)
 {
     (void)raw;
     return vt_channels_scratch(info);
+}
+
+static size_t scratch_more(const vt_model_info *info, const void *raw)
+{
+    return vt_channels_scratch_more(info, raw) + sizeof(loss);
 }
 
 static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err)
@@ -99,5 +115,6 @@ const vt_explainer vt_explainer_ablationcam = {
     .cost = cost,
     .maps = vt_maps_one,
     .scratch = scratch,
+    .scratch_more = scratch_more,
     .run = run,
 };

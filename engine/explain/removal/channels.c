@@ -1,5 +1,7 @@
 #include "engine/explain/removal/channels.h"
 
+#include <string.h>
+
 static const char *const tensor_names[] = {"norm1", "norm2", "block", NULL}; /* as vt_place */
 
 enum { CHANNEL_MAX = 65535 };
@@ -55,6 +57,34 @@ size_t vt_channels_scratch(const vt_model_info *info)
            (info->tokens + info->width) * sizeof(double) + 4096;
 }
 
+size_t vt_channels_scratch_more(const vt_model_info *info, const void *params)
+{
+    (void)params;
+    return (info->width + 1) * sizeof(double) + 256;
+}
+
+static vt_status say(vt_output *out, vt_map *map, const char *note, vt_error *err)
+{
+    if (note)
+        return vt_output_note_on(out, map, err, "%s", note);
+    for (size_t i = 0; i < map->h * map->w; i++)
+        if (map->values[i] > 0.0f)
+            return VT_OK;
+    return vt_output_note_on(out, map, err,
+                             "No patch has a positive value, so the pictures show nothing; values are not clipped.");
+}
+
+/* values (n) = sum over channels of weights (count) * activations. map (n): scratch. */
+static void weighted_sum(const vt_channels *set, const double *weights, double *map, float *values)
+{
+    memset(map, 0, set->n * sizeof *map);
+    for (size_t i = 0; i < set->n; i++) {
+        for (size_t k = 0; k < set->count; k++)
+            map[i] += weights[k] * (double)set->x[i * set->D + vt_channels_at(set, k)];
+        values[i] = (float)map[i];
+    }
+}
+
 vt_status vt_channels_run(vt_ctx *ctx, const void *raw, vt_output *out, vt_channels_weigh *weigh, vt_error *err)
 {
     const vt_channels_params *p = raw;
@@ -62,19 +92,20 @@ vt_status vt_channels_run(vt_ctx *ctx, const void *raw, vt_output *out, vt_chann
     const size_t T = info->tokens, D = info->width, layer = (size_t)p->layer;
     vt_channels set = {.ctx = ctx, .params = p, .n = T - info->prefix, .D = D, .count = vt_channels_count(info, p)};
     vt_map_spec spec = VT_MAP_SPEC_GRID(info);
-    float *values; /* (n) */
+    vt_map *maps; /* (targets) */
     vt_status st = vt_control_check(ctx->control, err);
     spec.layer = p->layer;
     if (st == VT_OK)
-        st = vt_output_map(out, &spec, &values, NULL, err);
+        st = vt_output_maps(out, &spec, ctx->targets, &maps, err);
+    set.notes = vt_arena_calloc(ctx->arena, ctx->targets, sizeof *set.notes);
     if (st != VT_OK)
         return st;
 
     const vt_mark mark = vt_arena_mark(ctx->arena);
     float *copy = vt_arena_alloc(ctx->arena, T, D * sizeof *copy); /* (T, D) */
-    double *map = vt_arena_calloc(ctx->arena, set.n, sizeof *map);
-    set.weights = vt_arena_calloc(ctx->arena, set.count, sizeof *set.weights);
-    if (!copy || !map || !set.weights)
+    double *map = vt_arena_alloc(ctx->arena, set.n, sizeof *map);
+    set.weights = vt_arena_calloc(ctx->arena, ctx->targets, set.count * sizeof *set.weights);
+    if (!copy || !map || !set.weights || !set.notes)
         return vt_error_set(err, VT_E_NOMEM, "", "arena too small for %zu tokens of width %zu", T, D);
     set.block_input = vt_trace_residual(ctx->trace, layer);
     const float *x = copy; /* (T, D) */
@@ -88,17 +119,10 @@ vt_status vt_channels_run(vt_ctx *ctx, const void *raw, vt_output *out, vt_chann
     st = weigh(&set, err);
     if (st != VT_OK)
         return st;
-    for (size_t i = 0; i < set.n; i++) {
-        for (size_t k = 0; k < set.count; k++)
-            map[i] += set.weights[k] * (double)set.x[i * D + vt_channels_at(&set, k)];
-        values[i] = (float)map[i];
-    }
+    for (size_t t = 0; t < ctx->targets; t++)
+        weighted_sum(&set, set.weights + t * set.count, map, maps[t].values);
     vt_arena_rewind(ctx->arena, mark);
-    if (set.note)
-        return vt_output_note(out, err, "%s", set.note);
-    for (size_t i = 0; i < set.n; i++)
-        if (values[i] > 0.0f)
-            return VT_OK;
-    return vt_output_note(out, err,
-                          "No patch has a positive value, so the pictures show nothing; values are not clipped.");
+    for (size_t t = 0; st == VT_OK && t < ctx->targets; t++)
+        st = say(out, &maps[t], set.notes[t], err);
+    return st;
 }

@@ -26,8 +26,8 @@ typedef struct vt_channels {
     size_t n, D, count;       /* patches, width, channels that are tried */
     const float *x;           /* (n, D): activations */
     const float *block_input; /* (tokens, D): of the block */
-    double *weights;          /* (count), zeroed: for the method to fill */
-    const char *note;         /* static text for the map, or NULL */
+    double *weights;          /* (targets of ctx, count), zeroed: for the method to fill */
+    const char **notes;       /* (targets) static text for each map, NULL on entry */
 } vt_channels;
 
 /* Fills weights of an opened set; scratch is given back by the caller. */
@@ -35,9 +35,10 @@ typedef vt_status vt_channels_weigh(vt_channels *channels, vt_error *err);
 
 size_t vt_channels_at(const vt_channels *channels, size_t k); /* channel number k of those that are tried */
 
-/* run(): adds one map, the sum of weight * activation over the channels. */
+/* run(): adds a map for each target, the sum of weight * activation over the channels. */
 VT_MUST_USE vt_status vt_channels_run(vt_ctx *ctx, const void *params, vt_output *out, vt_channels_weigh *weigh,
                                       vt_error *err);
-size_t vt_channels_scratch(const vt_model_info *info); /* of the above and one batch */
+size_t vt_channels_scratch(const vt_model_info *info); /* of the above and one batch, for one target */
+size_t vt_channels_scratch_more(const vt_model_info *info, const void *params); /* for each one more */
 
 #endif

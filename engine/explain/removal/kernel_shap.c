@@ -21,13 +21,6 @@ static vt_status settle(const vt_model_info *info, void *raw, const bool *given,
     return vt_players_settle(info, raw, given, least, err);
 }
 
-static double cost(const vt_model_info *info, const void *raw)
-{
-    const vt_players_params *p = raw;
-    (void)info;
-    return vt_players_cost(p, (size_t)p->samples);
-}
-
 static size_t scratch(const vt_model_info *info, const void *raw)
 {
     const size_t M = vt_players_most(info);
@@ -35,14 +28,21 @@ static size_t scratch(const vt_model_info *info, const void *raw)
     return vt_players_scratch(info) + vt_kernel_bytes(M) + M * (1 + 4 * sizeof(double)) + 4096;
 }
 
+static size_t scratch_more(const vt_model_info *info, const void *raw)
+{
+    (void)raw;
+    return vt_players_scratch_more(info) + vt_kernel_bytes_more(vt_players_most(info)) + sizeof(double);
+}
+
 typedef struct state {
     const vt_coalition_source *source;
     vt_kernel sums;
-    size_t M;
-    uint8_t *taken; /* (M) */
-    double empty, full;
-    double *values, *phi, *std_error;
-    bool until_stable, was_good;
+    size_t M, targets;
+    uint8_t *taken;             /* (M) */
+    double *empty;              /* (targets): scores of nobody */
+    double *values;             /* or NULL */
+    vt_players_result *results; /* (targets) */
+    bool until_stable;
 } state;
 
 /* Samples: none, all, then pair by pair. */
@@ -58,65 +58,75 @@ static void coalition(void *host, size_t k, uint8_t *z)
         z[i] = !z[i];
 }
 
-static void take(void *host, size_t k, double v)
+static void take(void *host, size_t k, const double *v)
 {
     state *s = host;
     if (s->values)
-        s->values[k] = v;
-    if (k == 0)
-        s->empty = v;
-    if (k == 1)
-        s->full = v;
+        s->values[k] = v[0];
+    for (size_t t = 0; t < s->targets; t++) {
+        if (k == 0)
+            s->results[t].empty = s->empty[t] = v[t];
+        else if (k == 1)
+            s->results[t].full = v[t];
+        else if (!s->results[t].done)
+            s->results[t].samples++;
+    }
     if (k < 2)
         return;
     memset(s->taken, 0, s->M);
     coalition(s, k, s->taken);
-    vt_kernel_add(&s->sums, (k - 2) / 2, s->taken, v - s->empty);
+    vt_kernel_add(&s->sums, (k - 2) / 2, s->taken, v, s->empty);
+}
+
+/* What all samples so far say of a target. */
+static void settle_result(const state *s, size_t t)
+{
+    vt_players_result *r = &s->results[t];
+    r->has_error = vt_kernel_result(&s->sums, t, r->full - r->empty, r->phi, r->std_error);
 }
 
 /* VT_BATCH divides both numbers, so no look is missed. */
 static bool enough(void *host, size_t done)
 {
-    state *s = host;
+    const state *s = host;
+    bool all = true;
     if (!s->until_stable || done < LOOK_FIRST || done % LOOK_EVERY != 0)
         return false;
-    if (!vt_kernel_result(&s->sums, s->full - s->empty, s->phi, s->std_error))
-        return false;
-    const bool good = vt_halves_good(vt_shapley_stability(s->phi, s->std_error, s->M));
-    const bool stable = good && s->was_good;
-    s->was_good = good;
-    return stable;
+    for (size_t t = 0; t < s->targets; t++) {
+        vt_players_result *r = &s->results[t];
+        if (r->done)
+            continue;
+        settle_result(s, t);
+        r->done = r->has_error && vt_players_stable(r, s->M);
+        all = all && r->done;
+    }
+    return all;
 }
 
-vt_status vt_kernel_estimate(vt_game *game, const vt_coalition_source *source, double *phi, double *std_error,
-                             double *values, vt_players_result *result, vt_error *err)
+vt_status vt_kernel_estimate(vt_game *game, const vt_coalition_source *source, double *values,
+                             vt_players_result *results, vt_error *err)
 {
     vt_arena *arena = game->ctx->arena;
-    const size_t M = game->M;
-    size_t done = 0;
+    const size_t M = game->M, targets = game->ctx->targets;
     state s = {.source = source,
                .M = M,
+               .targets = targets,
                .taken = vt_arena_alloc(arena, M, 1),
+               .empty = vt_arena_alloc(arena, targets, sizeof(double)),
                .values = values,
-               .phi = phi,
-               .std_error = std_error,
+               .results = results,
                .until_stable = game->params->until == VT_UNTIL_STABLE};
-    if (!s.taken || !vt_kernel_open(&s.sums, M, arena))
+    if (!s.taken || !s.empty || !vt_kernel_open(&s.sums, M, targets, arena))
         return vt_error_set(err, VT_E_NOMEM, "", "kernel_shap: no memory for %zu players", M);
     const vt_coalitions coalitions = {
         .count = 2 + 2 * source->pairs, .coalition = coalition, .take = take, .enough = enough, .host = &s};
-    const vt_status st = vt_game_run(game, &coalitions, &done, err);
-    if (st != VT_OK)
-        return st;
-    const bool has_error = vt_kernel_result(&s.sums, s.full - s.empty, phi, std_error);
-    *result = (vt_players_result){.phi = phi,
-                                  .std_error = std_error,
-                                  .has_error = has_error,
-                                  .empty = s.empty,
-                                  .full = s.full,
-                                  .samples = done - 2,
-                                  .asked = 2 * source->pairs};
-    return VT_OK;
+    for (size_t t = 0; t < targets; t++)
+        results[t].asked = 2 * source->pairs;
+    const vt_status st = vt_game_run(game, &coalitions, NULL, err);
+    for (size_t t = 0; st == VT_OK && t < targets; t++)
+        if (!results[t].done)
+            settle_result(&s, t);
+    return st;
 }
 
 typedef struct drawing {
@@ -144,14 +154,9 @@ static void draw(void *host, size_t pair, uint8_t *z, size_t M)
     }
 }
 
-static vt_status estimate(vt_ctx *ctx, vt_game *game, double *phi, double *std_error, vt_players_result *result,
-                          vt_error *err)
+static vt_status estimate(vt_ctx *ctx, vt_game *game, vt_players_result *results, vt_error *err)
 {
     const size_t M = game->M;
-    if (vt_players_exact(game->params)) {
-        *result = (vt_players_result){.phi = phi};
-        return vt_game_exact(game, phi, &result->empty, &result->full, err);
-    }
     drawing d = {.seed = ctx->seed,
                  .share = vt_arena_calloc(ctx->arena, M + 1, sizeof(double)),
                  .order = vt_arena_alloc(ctx->arena, M, sizeof(uint32_t))};
@@ -160,7 +165,7 @@ static vt_status estimate(vt_ctx *ctx, vt_game *game, double *phi, double *std_e
     for (size_t s = 1; s < M; s++)
         d.share[s + 1] = d.share[s] + vt_kernel_size_share(s, M);
     const vt_coalition_source source = {.pairs = (size_t)game->params->samples / 2, .draw = draw, .host = &d};
-    return vt_kernel_estimate(game, &source, phi, std_error, NULL, result, err);
+    return vt_kernel_estimate(game, &source, NULL, results, err);
 }
 
 static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err)
@@ -182,8 +187,9 @@ const vt_explainer vt_explainer_kernel_shap = {
     .params_count = VT_PLAYERS_PARAMS,
     .params_size = sizeof(vt_players_params),
     .settle = settle,
-    .cost = cost,
+    .cost = vt_players_cost,
     .maps = vt_maps_one,
     .scratch = scratch,
+    .scratch_more = scratch_more,
     .run = run,
 };

@@ -10,9 +10,9 @@ typedef struct vt_coalition_source {
     void *host;
 } vt_coalition_source;
 
-/* phi, std_error (M) of the game; result points to both. values (2 + 2 * pairs): the scores of none, of all, and of each
- * coalition followed by its complement; or NULL. M >= 2. Memory comes from the arena of the game. */
-VT_MUST_USE vt_status vt_kernel_estimate(vt_game *game, const vt_coalition_source *source, double *phi,
-                                         double *std_error, double *values, vt_players_result *result, vt_error *err);
+/* Fills results (targets of the game), whose phi and std_error are there. values (2 + 2 * pairs): the first target's scores of
+ * none, of all, and of each coalition followed by its complement; or NULL. M >= 2. Memory comes from the arena of the game. */
+VT_MUST_USE vt_status vt_kernel_estimate(vt_game *game, const vt_coalition_source *source, double *values,
+                                         vt_players_result *results, vt_error *err);
 
 #endif

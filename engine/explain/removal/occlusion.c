@@ -109,14 +109,26 @@ static size_t scratch(const vt_model_info *info, const void *raw)
            n * (sizeof(double) + sizeof(float)) + 4096;
 }
 
+static size_t scratch_more(const vt_model_info *info, const void *raw)
+{
+    (void)raw;
+    return info->image_h * info->image_w * sizeof(double) + 256;
+}
+
+/* What one target loses. */
+typedef struct loss {
+    double whole; /* score of the picture */
+    double *sum;  /* (image_h, image_w): of the falls */
+    bool some;    /* any window changed the score */
+} loss;
+
 typedef struct occlusion {
     const vt_model_info *info;
     const float *input, *baseline; /* (3, image_h, image_w) */
     axis y, x;
-    double whole;    /* score of the picture */
-    double *sum;     /* (image_h, image_w): of the falls */
     float *covering; /* (image_h, image_w): windows */
-    bool some;       /* any of them changed the score */
+    loss *losses;    /* (targets) */
+    size_t targets;
 } occlusion;
 
 typedef struct box {
@@ -147,19 +159,21 @@ static void place(void *host, size_t k, float *x)
 
 static void take(void *host, size_t k, const vt_scores *scores)
 {
-    occlusion *o = host;
-    if (k == 0) {
-        o->whole = scores->y[0];
-        return;
-    }
-    const box b = window_at(o, k - 1);
-    const double fall = o->whole - scores->y[0];
-    o->some = o->some || fall != 0.0;
+    const occlusion *o = host;
+    const box b = k > 0 ? window_at(o, k - 1) : (box){.y0 = 0};
     for (size_t y = b.y0; y < b.y1; y++)
-        for (size_t x = b.x0; x < b.x1; x++) {
-            o->sum[y * o->x.size + x] += fall;
+        for (size_t x = b.x0; x < b.x1; x++)
             o->covering[y * o->x.size + x] += 1.0f;
-        }
+    for (size_t t = 0; t < o->targets; t++) {
+        loss *own = &o->losses[t];
+        if (k == 0)
+            own->whole = scores->y[t];
+        const double fall = own->whole - scores->y[t];
+        own->some = own->some || fall != 0.0;
+        for (size_t y = b.y0; y < b.y1; y++)
+            for (size_t x = b.x0; x < b.x1; x++)
+                own->sum[y * o->x.size + x] += fall;
+    }
 }
 
 static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err)
@@ -167,28 +181,32 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
     const occlusion_params *p = raw;
     const vt_model_info *info = ctx->info;
     const size_t n = info->image_h * info->image_w;
-    occlusion o = {.info = info, .input = ctx->input, .y = rows_of(info, p), .x = columns_of(info, p)};
+    occlusion o = {
+        .info = info, .input = ctx->input, .y = rows_of(info, p), .x = columns_of(info, p), .targets = ctx->targets};
     vt_map_spec spec = VT_MAP_SPEC_PIXELS(info);
     vt_batch batch;
-    float *map; /* (image_h, image_w) */
+    vt_map *maps; /* (targets) */
     vt_status st = vt_control_check(ctx->control, err);
     spec.is_signed = true;
     if (st == VT_OK)
-        st = vt_output_map(out, &spec, &map, NULL, err);
+        st = vt_output_maps(out, &spec, ctx->targets, &maps, err);
+    o.losses = vt_arena_calloc(ctx->arena, ctx->targets, sizeof *o.losses);
     if (st != VT_OK)
         return st;
 
     const vt_mark mark = vt_arena_mark(ctx->arena);
     float *baseline = vt_arena_alloc(ctx->arena, 3 * n, sizeof *baseline);
-    o.sum = vt_arena_calloc(ctx->arena, n, sizeof *o.sum);
+    double *sums = vt_arena_calloc(ctx->arena, ctx->targets, n * sizeof *sums); /* (targets, n) */
     o.covering = vt_arena_calloc(ctx->arena, n, sizeof *o.covering);
-    if (!baseline || !o.sum || !o.covering)
+    if (!baseline || !sums || !o.losses || !o.covering)
         return vt_error_set(err, VT_E_NOMEM, "", "occlusion: arena too small for %zu pixels", n);
     o.baseline = baseline;
+    for (size_t t = 0; t < ctx->targets; t++)
+        o.losses[t].sum = sums + t * n;
     const vt_batch_setup setup = {.model = ctx->model,
                                   .input = ctx->input,
                                   .signs = ctx->dlogits,
-                                  .outputs = 1,
+                                  .outputs = ctx->targets,
                                   .link = (vt_link)p->link,
                                   .stage = "occlusion",
                                   .arena = ctx->arena,
@@ -202,12 +220,15 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
         st = vt_batch_run(&batch, &samples, NULL, err);
     if (st != VT_OK)
         return st;
-    for (size_t i = 0; i < n; i++)
-        map[i] = (float)(o.sum[i] / (double)o.covering[i]);
+    for (size_t t = 0; t < ctx->targets; t++)
+        for (size_t i = 0; i < n; i++)
+            maps[t].values[i] = (float)(sums[t * n + i] / (double)o.covering[i]);
     vt_arena_rewind(ctx->arena, mark);
-    if (o.some)
-        return VT_OK;
-    return vt_output_note(out, err, "No window changes the score: it does not depend on what was replaced.");
+    for (size_t t = 0; st == VT_OK && t < ctx->targets; t++)
+        if (!o.losses[t].some)
+            st = vt_output_note_on(out, &maps[t], err,
+                                   "No window changes the score: it does not depend on what was replaced.");
+    return st;
 }
 
 const vt_explainer vt_explainer_occlusion = {
@@ -227,5 +248,6 @@ const vt_explainer vt_explainer_occlusion = {
     .cost = cost,
     .maps = vt_maps_one,
     .scratch = scratch,
+    .scratch_more = scratch_more,
     .run = run,
 };

@@ -26,13 +26,6 @@ static vt_status settle(const vt_model_info *info, void *raw, const bool *given,
     return vt_players_settle(info, raw, given, least, err);
 }
 
-static double cost(const vt_model_info *info, const void *raw)
-{
-    const vt_players_params *p = raw;
-    (void)info;
-    return vt_players_cost(p, (size_t)p->samples);
-}
-
 static size_t scratch(const vt_model_info *info, const void *raw)
 {
     const size_t M = vt_players_most(info);
@@ -40,17 +33,24 @@ static size_t scratch(const vt_model_info *info, const void *raw)
     return vt_players_scratch(info) + vt_permutations_bytes(M) + M * (2 * sizeof(uint32_t) + 3 * sizeof(double)) + 4096;
 }
 
+static size_t scratch_more(const vt_model_info *info, const void *raw)
+{
+    const size_t M = vt_players_most(info);
+    (void)raw;
+    return vt_players_scratch_more(info) + vt_permutations_bytes(M) + (M + 1) * sizeof(double) +
+           sizeof(vt_permutations);
+}
+
 typedef struct state {
     const vt_permutation_source *source;
-    vt_permutations sums;
-    size_t M;
-    uint32_t *placing, *taking; /* (M): permutations placed_of and taken_of */
-    size_t placed_of, taken_of;
-    double *v; /* (M + 1): of the permutation that is taken */
-    double empty, full;
-    double *phi, *std_error; /* (M) */
-    bool until_stable, was_good;
-    size_t looked;
+    size_t M, targets;
+    uint32_t *placing, *taking;               /* (M): permutations placed_of and taken_of */
+    size_t placed_of, taken_of, permutations; /* the last: that were taken */
+    vt_permutations *sums;                    /* (targets) */
+    double *v;                                /* (targets, M + 1): of the permutation that is taken */
+    vt_players_result *results;               /* (targets) */
+    bool until_stable;
+    size_t looked; /* at so many permutations */
 } state;
 
 static void fetch(const state *s, size_t j, uint32_t *order, size_t *held)
@@ -73,70 +73,86 @@ static void coalition(void *host, size_t k, uint8_t *z)
         z[s->placing[i]] = 1;
 }
 
-static void take(void *host, size_t k, double v)
+static void take(void *host, size_t k, const double *v)
 {
     state *s = host;
-    if (k == 0)
-        s->empty = s->v[0] = v;
-    if (k == 1)
-        s->full = s->v[s->M] = v;
-    if (k < 2)
+    const size_t M = s->M, place = k == 0 ? 0 : k == 1 ? M : 1 + (k - 2) % (M - 1);
+    for (size_t t = 0; t < s->targets; t++) {
+        s->v[t * (M + 1) + place] = v[t];
+        if (k == 0)
+            s->results[t].empty = v[t];
+        else if (k == 1)
+            s->results[t].full = v[t];
+        else if (!s->results[t].done)
+            s->results[t].samples++;
+    }
+    if (k < 2 || place + 1 < M)
         return;
-    const size_t at = (k - 2) % (s->M - 1);
-    s->v[1 + at] = v;
-    if (at + 2 < s->M)
-        return;
-    fetch(s, (k - 2) / (s->M - 1), s->taking, &s->taken_of);
-    vt_permutations_add(&s->sums, s->taking, s->v);
+    fetch(s, (k - 2) / (M - 1), s->taking, &s->taken_of);
+    for (size_t t = 0; t < s->targets; t++)
+        if (!s->results[t].done)
+            vt_permutations_add(&s->sums[t], s->taking, s->v + t * (M + 1));
+    s->permutations++;
+}
+
+/* What the permutations that a target took say of it. */
+static void settle_result(const state *s, size_t t)
+{
+    vt_players_result *r = &s->results[t];
+    r->has_error = vt_permutations_result(&s->sums[t], r->phi, r->std_error);
 }
 
 static bool enough(void *host, size_t done)
 {
     state *s = host;
+    const size_t unit = s->source->unit;
+    bool all = true;
     (void)done;
-    if (!s->until_stable || s->sums.units < LOOK_FIRST || s->sums.units == s->looked ||
-        s->sums.count % s->sums.unit != 0)
+    if (!s->until_stable || s->permutations < LOOK_FIRST * unit || s->permutations == s->looked ||
+        s->permutations % unit != 0)
         return false;
-    s->looked = s->sums.units;
-    vt_permutations_result(&s->sums, s->phi, s->std_error);
-    const bool good = vt_halves_good(vt_shapley_stability(s->phi, s->std_error, s->M));
-    const bool stable = good && s->was_good;
-    s->was_good = good;
-    return stable;
+    s->looked = s->permutations;
+    for (size_t t = 0; t < s->targets; t++) {
+        vt_players_result *r = &s->results[t];
+        if (r->done)
+            continue;
+        settle_result(s, t);
+        r->done = vt_players_stable(r, s->M);
+        all = all && r->done;
+    }
+    return all;
 }
 
-vt_status vt_permutation_estimate(vt_game *game, const vt_permutation_source *source, double *phi, double *std_error,
-                                  vt_players_result *result, vt_error *err)
+vt_status vt_permutation_estimate(vt_game *game, const vt_permutation_source *source, vt_players_result *results,
+                                  vt_error *err)
 {
     vt_arena *arena = game->ctx->arena;
-    const size_t M = game->M, asked = source->permutations * (M - 1);
-    size_t done = 0;
+    const size_t M = game->M, targets = game->ctx->targets, asked = source->permutations * (M - 1);
     state s = {.source = source,
                .M = M,
+               .targets = targets,
                .placing = vt_arena_alloc(arena, M, sizeof(uint32_t)),
                .taking = vt_arena_alloc(arena, M, sizeof(uint32_t)),
                .placed_of = SIZE_MAX,
                .taken_of = SIZE_MAX,
-               .v = vt_arena_calloc(arena, M + 1, sizeof(double)),
-               .phi = phi,
-               .std_error = std_error,
+               .sums = vt_arena_calloc(arena, targets, sizeof(vt_permutations)),
+               .v = vt_arena_calloc(arena, targets, (M + 1) * sizeof(double)),
+               .results = results,
                .until_stable = game->params->until == VT_UNTIL_STABLE};
-    if (!s.placing || !s.taking || !s.v || !vt_permutations_open(&s.sums, M, source->unit, arena))
+    bool opened = s.placing && s.taking && s.v && s.sums;
+    for (size_t t = 0; opened && t < targets; t++) {
+        opened = vt_permutations_open(&s.sums[t], M, source->unit, arena);
+        results[t].asked = asked;
+    }
+    if (!opened)
         return vt_error_set(err, VT_E_NOMEM, "", "permutation_shap: no memory for %zu players", M);
     const vt_coalitions coalitions = {
         .count = 2 + asked, .coalition = coalition, .take = take, .enough = enough, .host = &s};
-    const vt_status st = vt_game_run(game, &coalitions, &done, err);
-    if (st != VT_OK)
-        return st;
-    const bool has_error = vt_permutations_result(&s.sums, phi, std_error);
-    *result = (vt_players_result){.phi = phi,
-                                  .std_error = std_error,
-                                  .has_error = has_error,
-                                  .empty = s.empty,
-                                  .full = s.full,
-                                  .samples = done - 2,
-                                  .asked = asked};
-    return VT_OK;
+    const vt_status st = vt_game_run(game, &coalitions, NULL, err);
+    for (size_t t = 0; st == VT_OK && t < targets; t++)
+        if (!results[t].done)
+            settle_result(&s, t);
+    return st;
 }
 
 static void permute(void *host, size_t j, uint32_t *order, size_t M)
@@ -157,16 +173,11 @@ static void permute(void *host, size_t j, uint32_t *order, size_t M)
     }
 }
 
-static vt_status estimate(vt_ctx *ctx, vt_game *game, double *phi, double *std_error, vt_players_result *result,
-                          vt_error *err)
+static vt_status estimate(vt_ctx *ctx, vt_game *game, vt_players_result *results, vt_error *err)
 {
-    if (vt_players_exact(game->params)) {
-        *result = (vt_players_result){.phi = phi};
-        return vt_game_exact(game, phi, &result->empty, &result->full, err);
-    }
     const vt_permutation_source source = {
         .permutations = 2 * pairs_of(game->params), .unit = 2, .permute = permute, .host = ctx};
-    return vt_permutation_estimate(game, &source, phi, std_error, result, err);
+    return vt_permutation_estimate(game, &source, results, err);
 }
 
 static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err)
@@ -187,8 +198,9 @@ const vt_explainer vt_explainer_permutation_shap = {
     .params_count = VT_PLAYERS_PARAMS,
     .params_size = sizeof(vt_players_params),
     .settle = settle,
-    .cost = cost,
+    .cost = vt_players_cost,
     .maps = vt_maps_one,
     .scratch = scratch,
+    .scratch_more = scratch_more,
     .run = run,
 };

@@ -10,8 +10,8 @@ typedef struct vt_permutation_source {
     void *host;
 } vt_permutation_source;
 
-/* phi, std_error (M) of the game; result points to both. M >= 2. Memory comes from the arena of the game. */
-VT_MUST_USE vt_status vt_permutation_estimate(vt_game *game, const vt_permutation_source *source, double *phi,
-                                              double *std_error, vt_players_result *result, vt_error *err);
+/* Fills results (targets of the game), whose phi and std_error are there. M >= 2. Memory comes from the arena of the game. */
+VT_MUST_USE vt_status vt_permutation_estimate(vt_game *game, const vt_permutation_source *source,
+                                              vt_players_result *results, vt_error *err);
 
 #endif

@@ -87,10 +87,12 @@ bool vt_players_exact(const vt_players_params *p)
     return M < 20 && ((size_t)1 << M) - 2 <= (size_t)p->samples;
 }
 
-double vt_players_cost(const vt_players_params *p, size_t samples)
+double vt_players_cost(const vt_model_info *info, const void *raw)
 {
+    const vt_players_params *p = raw;
     const double each = p->masking == VT_MASKING_KEY ? 0.5 : 1.0; /* measured: 0.43 with half of the players */
-    return 1.0 + each * (double)(samples + 2);
+    (void)info;
+    return 1.0 + each * ((double)p->samples + 2.0);
 }
 
 size_t vt_players_most(const vt_model_info *info)
@@ -103,6 +105,12 @@ size_t vt_players_scratch(const vt_model_info *info)
     const size_t table = SAMPLES_MAX + 2;
     return vt_batch_bytes(info, 1) + info->tokens * sizeof(uint16_t) +
            vt_players_most(info) * (1 + sizeof(float) + 4 * sizeof(double)) + table * sizeof(double) + 4096;
+}
+
+size_t vt_players_scratch_more(const vt_model_info *info)
+{
+    return vt_players_most(info) * (sizeof(float) + 2 * sizeof(double)) + (SAMPLES_MAX + 2) * sizeof(double) +
+           sizeof(vt_players_result) + 1024;
 }
 
 /* ---- the game ---- */
@@ -124,7 +132,7 @@ vt_status vt_game_open(vt_game *game, const vt_ctx *ctx, const vt_players_params
     const vt_batch_setup setup = {.model = ctx->model,
                                   .input = ctx->input,
                                   .signs = ctx->dlogits,
-                                  .outputs = 1,
+                                  .outputs = ctx->targets,
                                   .link = (vt_link)params->link,
                                   .stage = stage,
                                   .arena = ctx->arena,
@@ -146,7 +154,7 @@ static void keep(void *host, size_t k, uint8_t *kept)
 static void take(void *host, size_t k, const vt_scores *scores)
 {
     const vt_game *game = host;
-    game->running->take(game->running->host, k, scores->y[0]);
+    game->running->take(game->running->host, k, scores->y);
 }
 
 static bool enough(void *host, size_t done)
@@ -174,50 +182,70 @@ static void every_coalition(void *host, size_t k, uint8_t *z)
         z[i] = k >> i & 1;
 }
 
-static void store(void *host, size_t k, double v)
+typedef struct table {
+    double *v; /* (targets, all) */
+    size_t all, targets;
+} table;
+
+static void store(void *host, size_t k, const double *v)
 {
-    ((double *)host)[k] = v;
+    const table *scores = host;
+    for (size_t t = 0; t < scores->targets; t++)
+        scores->v[t * scores->all + k] = v[t];
 }
 
-vt_status vt_game_exact(vt_game *game, double *phi, double *empty, double *full, vt_error *err)
+vt_status vt_game_exact(vt_game *game, vt_players_result *results, vt_error *err)
 {
-    const size_t all = (size_t)1 << game->M;
+    const size_t all = (size_t)1 << game->M, targets = game->ctx->targets;
     const vt_mark mark = vt_arena_mark(game->ctx->arena);
-    double *v = vt_arena_alloc(game->ctx->arena, all, sizeof *v); /* (2^M) */
-    if (!v)
+    table scores = {
+        .v = vt_arena_alloc(game->ctx->arena, targets, all * sizeof(double)), .all = all, .targets = targets};
+    if (!scores.v)
         return vt_error_set(err, VT_E_NOMEM, "", "no memory for the scores of %zu coalitions", all);
-    const vt_coalitions coalitions = {.count = all, .coalition = every_coalition, .take = store, .host = v};
+    const vt_coalitions coalitions = {.count = all, .coalition = every_coalition, .take = store, .host = &scores};
     const vt_status st = vt_game_run(game, &coalitions, NULL, err);
     if (st != VT_OK)
         return st;
-    vt_shapley_exact(phi, v, game->M);
-    *empty = v[0];
-    *full = v[all - 1];
+    for (size_t t = 0; t < targets; t++) {
+        const double *v = scores.v + t * all; /* (2^M) */
+        vt_shapley_exact(results[t].phi, v, game->M);
+        results[t].empty = v[0];
+        results[t].full = v[all - 1];
+        results[t].std_error = NULL;
+    }
     vt_arena_rewind(game->ctx->arena, mark);
     return VT_OK;
 }
 
+bool vt_players_stable(vt_players_result *r, size_t M)
+{
+    const bool good = vt_halves_good(vt_shapley_stability(r->phi, r->std_error, M)), stable = good && r->was_good;
+    r->was_good = good;
+    return stable;
+}
+
 /* ---- the map ---- */
 
-static vt_status say(vt_output *out, const vt_map *map, const vt_players_result *r, bool some, vt_error *err)
+static vt_status say(vt_output *out, vt_map *map, const vt_players_result *r, bool some, vt_error *err)
 {
     if (!some)
-        return vt_output_note(out, err, "No player changes the score: it is %.6g with all and with none.", r->full);
+        return vt_output_note_on(out, map, err, "No player changes the score: it is %.6g with all and with none.",
+                                 r->full);
     if (!r->std_error)
-        return vt_output_note(out, err, "Every coalition was scored: the values are exact.");
+        return vt_output_note_on(out, map, err, "Every coalition was scored: the values are exact.");
     if (!r->has_error)
-        return vt_output_note(out, err, "Too few samples for a standard error: use more, or fewer players.");
+        return vt_output_note_on(out, map, err, "Too few samples for a standard error: use more, or fewer players.");
     if (r->samples < r->asked)
-        return vt_output_note(out, err, "Stable after %zu of %zu samples.", r->samples, r->asked);
+        return vt_output_note_on(out, map, err, "Stable after %zu of %zu samples.", r->samples, r->asked);
     if (strcmp(map->quality, "not_converged") == 0)
-        return vt_output_note(out, err,
-                              "The standard errors are as large as the differences between players: use more "
-                              "samples, or fewer players.");
+        return vt_output_note_on(out, map, err,
+                                 "The standard errors are as large as the differences between players: use more "
+                                 "samples, or fewer players.");
     return VT_OK;
 }
 
 /* False when nobody is worth anything. */
-static bool judge(vt_map *map, float *values, float *std_error, const vt_players_result *r)
+static bool judge(vt_map *map, float *std_error, const vt_players_result *r)
 {
     const size_t M = map->h * map->w;
     const bool known = !r->std_error || r->has_error;
@@ -225,8 +253,8 @@ static bool judge(vt_map *map, float *values, float *std_error, const vt_players
     map->has_efficiency_gap = true;
     map->efficiency_gap = -(r->full - r->empty);
     for (size_t i = 0; i < M; i++) {
-        values[i] = (float)r->phi[i];
-        some = some || values[i] != 0.0f;
+        map->values[i] = (float)r->phi[i];
+        some = some || map->values[i] != 0.0f;
         map->efficiency_gap += r->phi[i];
         std_error[i] = r->std_error ? (float)r->std_error[i] : 0.0f;
     }
@@ -243,26 +271,32 @@ vt_status vt_players_run(vt_ctx *ctx, const vt_players_params *params, vt_output
     const size_t side = (size_t)params->players, M = side * side;
     const vt_map_spec spec = {
         .layer = -1, .head = -1, .channel = -1, .unit = VT_UNIT_REGION, .h = side, .w = side, .is_signed = true};
-    vt_players_result result;
+    const size_t targets = ctx->targets;
     vt_game game;
-    vt_map *map;
-    float *values; /* (side, side) */
+    vt_map *maps; /* (targets) */
     vt_status st = vt_control_check(ctx->control, err);
     if (st == VT_OK)
-        st = vt_output_map(out, &spec, &values, &map, err);
+        st = vt_output_maps(out, &spec, targets, &maps, err);
     if (st != VT_OK)
         return st;
-    float *errors = vt_arena_alloc(ctx->arena, M, sizeof *errors); /* (side, side): stays with the map */
+    float *errors = vt_arena_alloc(ctx->arena, targets, M * sizeof *errors); /* (targets, M): stay with the maps */
+    vt_players_result *results = vt_arena_calloc(ctx->arena, targets, sizeof *results);
+    bool *some = vt_arena_alloc(ctx->arena, targets, sizeof *some);
     const vt_mark mark = vt_arena_mark(ctx->arena);
-    double *phi = vt_arena_alloc(ctx->arena, M, sizeof *phi), *std_error = vt_arena_alloc(ctx->arena, M, sizeof *phi);
-    if (!errors || !phi || !std_error)
+    double *phi = vt_arena_alloc(ctx->arena, 2 * targets, M * sizeof *phi); /* (targets, 2, M): with standard errors */
+    if (!errors || !results || !some || !phi)
         return vt_error_set(err, VT_E_NOMEM, "", "%s: no memory for %zu players", stage, M);
+    for (size_t t = 0; t < targets; t++) {
+        results[t].phi = phi + 2 * t * M;
+        results[t].std_error = results[t].phi + M;
+    }
     st = vt_game_open(&game, ctx, params, stage, err);
     if (st == VT_OK)
-        st = estimate(ctx, &game, phi, std_error, &result, err);
-    if (st != VT_OK)
-        return st;
-    const bool some = judge(map, values, errors, &result);
+        st = vt_players_exact(params) ? vt_game_exact(&game, results, err) : estimate(ctx, &game, results, err);
+    for (size_t t = 0; st == VT_OK && t < targets; t++)
+        some[t] = judge(&maps[t], errors + t * M, &results[t]);
     vt_arena_rewind(ctx->arena, mark);
-    return say(out, map, &result, some, err);
+    for (size_t t = 0; st == VT_OK && t < targets; t++)
+        st = say(out, &maps[t], &results[t], some[t], err);
+    return st;
 }

@@ -22,11 +22,12 @@ VT_MUST_USE vt_status vt_players_settle(const vt_model_info *info, vt_players_pa
 
 /* Whether there are no more coalitions than samples: then each is scored once, and the values are exact. */
 bool vt_players_exact(const vt_players_params *p);
-/* Forwards of `samples` coalitions and both ends: those without keys are shorter by what they leave out, half on average. */
-double vt_players_cost(const vt_players_params *p, size_t samples);
-/* Arena bytes of game, map and all 2^M scores of an exact run; and the most players there can be. The same for all params, so
- * that an arena sized from the defaults is enough for any. */
+/* cost() of both methods, the samples and both ends: those without keys are shorter by what they leave out, half on average. */
+double vt_players_cost(const vt_model_info *info, const void *params);
+/* Arena bytes of game, map and all 2^M scores of an exact run, for one target and for each one more; and the most players there
+ * can be. The same for all params, so that an arena sized from the defaults is enough for any. */
 size_t vt_players_scratch(const vt_model_info *info);
+size_t vt_players_scratch_more(const vt_model_info *info);
 size_t vt_players_most(const vt_model_info *info);
 
 typedef struct vt_game {
@@ -39,11 +40,11 @@ typedef struct vt_game {
     const struct vt_coalitions *running;
 } vt_game;
 
-/* coalition: fills z (M, zeros on entry) of coalition k. take: its score, in the order of k. */
+/* coalition: fills z (M, zeros on entry) of coalition k. take: its scores v (targets), in the order of k. */
 typedef struct vt_coalitions {
     size_t count;
     void (*coalition)(void *host, size_t k, uint8_t *z);
-    void (*take)(void *host, size_t k, double v);
+    void (*take)(void *host, size_t k, const double *v);
     bool (*enough)(void *host, size_t done); /* or NULL */
     void *host;
 } vt_coalitions;
@@ -53,21 +54,26 @@ VT_MUST_USE vt_status vt_game_open(vt_game *game, const vt_ctx *ctx, const vt_pl
                                    vt_error *err);
 VT_MUST_USE vt_status vt_game_run(vt_game *game, const vt_coalitions *coalitions, size_t *done, vt_error *err);
 
-/* phi (M) of all 2^M coalitions. */
-VT_MUST_USE vt_status vt_game_exact(vt_game *game, double *phi, double *empty, double *full, vt_error *err);
-
-/* What an estimate has to say. */
+/* What is known of one target. With until=stable it may be done before others, and then takes no further sample: its values
+ * are the same whatever other targets are asked for. */
 typedef struct vt_players_result {
-    const double *phi, *std_error; /* (M); std_error NULL: exact */
-    bool has_error;                /* false: too few samples for a standard error */
+    double *phi, *std_error; /* (M); std_error NULL: exact */
+    bool has_error;          /* false: too few samples for a standard error */
     double empty, full;
     size_t samples, asked;
+    bool was_good, done;
 } vt_players_result;
 
-typedef vt_status vt_players_estimate(vt_ctx *ctx, vt_game *game, double *phi, double *std_error,
-                                      vt_players_result *result, vt_error *err);
+/* Takes a look at phi and std_error as they stand: whether they are good, and were the last time. */
+bool vt_players_stable(vt_players_result *result, size_t M);
 
-/* run() of both methods: the game, the estimate, one map with its standard errors, what has to be said of it. */
+/* phi (M), empty and full of each of results (targets), from all 2^M coalitions; std_error becomes NULL. */
+VT_MUST_USE vt_status vt_game_exact(vt_game *game, vt_players_result *results, vt_error *err);
+
+/* Fills results (targets), whose phi and std_error are there, where there are more coalitions than samples. */
+typedef vt_status vt_players_estimate(vt_ctx *ctx, vt_game *game, vt_players_result *results, vt_error *err);
+
+/* run() of both methods: the game, its values, a map for each target with its standard errors, what has to be said of it. */
 VT_MUST_USE vt_status vt_players_run(vt_ctx *ctx, const vt_players_params *params, vt_output *out, const char *stage,
                                      vt_players_estimate *estimate, vt_error *err);
 

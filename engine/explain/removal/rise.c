@@ -1,8 +1,9 @@
 /* RISE: the picture under many random smooth masks; a pixel is worth the mean score of the masks that leave it visible.
  * Methods 9.1.
  *
- * Masks are made, used and added one batch at a time. Even and odd masks are added apart, so that the map comes with the
- * correlation of its halves; with until=stable the run ends when that is good in two looks in a row. */
+ * Masks are made, used and added one batch at a time, for all targets. Even and odd masks are added apart, so that the map
+ * comes with the correlation of its halves; with until=stable a target is done when that is good in two looks in a row, and
+ * takes no further mask, so that its map is the same whatever other targets are asked for. */
 #include "engine/explain/removal/rise.h"
 
 #include "engine/explain/removal/halves.h"
@@ -86,24 +87,42 @@ size_t vt_rise_bytes(const vt_model_info *info)
            CELLS_MAX * (CELLS_MAX + info->image_w * sizeof(float)) + 4096;
 }
 
+size_t vt_rise_bytes_more(const vt_model_info *info)
+{
+    return 2 * info->image_h * info->image_w * sizeof(double) + 256;
+}
+
 static size_t scratch(const vt_model_info *info, const void *raw)
 {
     (void)raw;
     return vt_rise_bytes(info) + info->image_h * info->image_w * sizeof(double) + 1024;
 }
 
+static size_t scratch_more(const vt_model_info *info, const void *raw)
+{
+    (void)raw;
+    return vt_rise_bytes_more(info) + info->image_h * info->image_w * sizeof(double) + 256;
+}
+
+/* What one target makes of the masks. */
+typedef struct tally {
+    double *even, *odd; /* (n): sums of score * mask */
+    double first;       /* score of mask 0 */
+    size_t used;        /* masks */
+    bool some, was_good, done;
+} tally;
+
 typedef struct estimate {
     const vt_rise *rise;
     const float *input; /* (3, image_h, image_w) */
     vt_mask_frame frame;
     size_t n;
-    float *masks;       /* (VT_BATCH, n): of the batch */
-    uint8_t *grid;      /* (cells, cells) */
-    float *rows;        /* (cells, image_w) */
-    double *even, *odd; /* (n): sums of score * mask */
-    double *scores;     /* (masks) or NULL */
-    double first;       /* score of mask 0 */
-    bool some, was_good;
+    float *masks;   /* (VT_BATCH, n): of the batch */
+    uint8_t *grid;  /* (cells, cells) */
+    float *rows;    /* (cells, image_w) */
+    double *scores; /* (masks) or NULL */
+    tally *tallies; /* (targets) */
+    size_t targets;
 } estimate;
 
 static float *mask_of(const estimate *e, size_t k)
@@ -122,29 +141,42 @@ static void place(void *host, size_t k, float *x)
 
 static void take(void *host, size_t k, const vt_scores *scores)
 {
-    estimate *e = host;
-    const double y = scores->y[0];
-    vt_mask_add(k % 2 ? e->odd : e->even, mask_of(e, k), y, e->n);
+    const estimate *e = host;
     if (e->scores)
-        e->scores[k] = y;
-    if (k == 0)
-        e->first = y;
-    e->some = e->some || y != e->first;
+        e->scores[k] = scores->y[0];
+    for (size_t t = 0; t < e->targets; t++) {
+        tally *own = &e->tallies[t];
+        const double y = scores->y[t];
+        if (own->done)
+            continue;
+        vt_mask_add(k % 2 ? own->odd : own->even, mask_of(e, k), y, e->n);
+        if (k == 0)
+            own->first = y;
+        own->some = own->some || y != own->first;
+        own->used++;
+    }
 }
 
 static bool enough(void *host, size_t done)
 {
-    estimate *e = host;
+    const estimate *e = host;
+    bool all = true;
     if (!e->rise->until_stable || done < LOOK_FIRST || done % LOOK_EVERY != 0)
         return false;
-    const bool good = vt_halves_good(vt_halves_correlation(e->even, e->odd, e->n));
-    const bool stable = good && e->was_good;
-    e->was_good = good;
-    return stable;
+    for (size_t t = 0; t < e->targets; t++) {
+        tally *own = &e->tallies[t];
+        if (own->done)
+            continue;
+        const bool good = vt_halves_good(vt_halves_correlation(own->even, own->odd, e->n));
+        own->done = good && own->was_good;
+        own->was_good = good;
+        all = all && own->done;
+    }
+    return all;
 }
 
 vt_status vt_rise_estimate(const vt_ctx *ctx, const vt_rise *rise, double *saliency, double *scores,
-                           vt_rise_result *result, vt_error *err)
+                           vt_rise_result *results, vt_error *err)
 {
     const vt_model_info *info = ctx->info;
     const size_t n = info->image_h * info->image_w, cells = rise->cells;
@@ -156,14 +188,15 @@ vt_status vt_rise_estimate(const vt_ctx *ctx, const vt_rise *rise, double *salie
                   .masks = vt_arena_alloc(ctx->arena, VT_BATCH, n * sizeof(float)),
                   .grid = vt_arena_alloc(ctx->arena, cells, cells),
                   .rows = vt_arena_alloc(ctx->arena, cells, info->image_w * sizeof(float)),
-                  .even = vt_arena_calloc(ctx->arena, n, sizeof(double)),
-                  .odd = vt_arena_calloc(ctx->arena, n, sizeof(double)),
-                  .scores = scores};
-    if (!e.masks || !e.grid || !e.rows || !e.even || !e.odd)
+                  .scores = scores,
+                  .tallies = vt_arena_calloc(ctx->arena, ctx->targets, sizeof(tally)),
+                  .targets = ctx->targets};
+    double *sums = vt_arena_calloc(ctx->arena, 2 * ctx->targets, n * sizeof *sums); /* (targets, 2, n) */
+    if (!e.masks || !e.grid || !e.rows || !e.tallies || !sums)
         return vt_error_set(err, VT_E_NOMEM, "", "rise: arena too small for %zu pixels", n);
     const vt_batch_setup setup = {.model = ctx->model,
                                   .signs = ctx->dlogits,
-                                  .outputs = 1,
+                                  .outputs = ctx->targets,
                                   .link = rise->link,
                                   .stage = "rise",
                                   .arena = ctx->arena,
@@ -171,15 +204,22 @@ vt_status vt_rise_estimate(const vt_ctx *ctx, const vt_rise *rise, double *salie
                                   .precision = ctx->precision};
     const vt_samples samples = {.count = rise->masks, .place = place, .take = take, .enough = enough, .host = &e};
     vt_batch batch;
-    size_t used = 0;
+    for (size_t t = 0; t < ctx->targets; t++) {
+        e.tallies[t].even = sums + 2 * t * n;
+        e.tallies[t].odd = e.tallies[t].even + n;
+    }
     vt_status st = vt_batch_open(&batch, &setup, err);
     if (st == VT_OK)
-        st = vt_batch_run(&batch, &samples, &used, err);
+        st = vt_batch_run(&batch, &samples, NULL, err);
     if (st != VT_OK)
         return st;
-    for (size_t i = 0; i < n; i++)
-        saliency[i] = (e.even[i] + e.odd[i]) / ((double)used * rise->keep);
-    *result = (vt_rise_result){.masks = used, .stability = vt_halves_correlation(e.even, e.odd, n), .some = e.some};
+    for (size_t t = 0; t < ctx->targets; t++) {
+        const tally *own = &e.tallies[t];
+        for (size_t i = 0; i < n; i++)
+            saliency[t * n + i] = (own->even[i] + own->odd[i]) / ((double)own->used * rise->keep);
+        results[t] = (vt_rise_result){
+            .masks = own->used, .stability = vt_halves_correlation(own->even, own->odd, n), .some = own->some};
+    }
     vt_arena_rewind(ctx->arena, mark);
     return VT_OK;
 }
@@ -201,15 +241,15 @@ static void draw(void *host, size_t k, uint8_t *grid, size_t rows, size_t column
     *dx = (size_t)(vt_rng_uniform(d->ctx->seed, k, bits + 1) * (double)columns);
 }
 
-static vt_status say(vt_output *out, const rise_params *p, const vt_rise_result *r, vt_error *err)
+static vt_status say(vt_output *out, vt_map *map, const rise_params *p, const vt_rise_result *r, vt_error *err)
 {
     if (!r->some)
-        return vt_output_note(out, err, "No mask changes the score: the map shows the masks, not the picture.");
+        return vt_output_note_on(out, map, err, "No mask changes the score: the map shows the masks, not the picture.");
     if (r->masks < (size_t)p->masks)
-        return vt_output_note(out, err, "Stable after %zu of %d masks.", r->masks, p->masks);
+        return vt_output_note_on(out, map, err, "Stable after %zu of %d masks.", r->masks, p->masks);
     if (!vt_halves_usable(r->stability))
-        return vt_output_note(out, err,
-                              "Two halves of the masks do not agree on the map: use more masks, or larger cells.");
+        return vt_output_note_on(out, map, err,
+                                 "Two halves of the masks do not agree on the map: use more masks, or larger cells.");
     return VT_OK;
 }
 
@@ -227,30 +267,31 @@ static vt_status run(vt_ctx *ctx, const void *raw, vt_output *out, vt_error *err
                           .draw = draw,
                           .host = &source};
     vt_map_spec spec = VT_MAP_SPEC_PIXELS(info);
-    vt_rise_result result;
-    vt_map *made;
-    float *map; /* (image_h, image_w) */
+    vt_map *maps; /* (targets) */
     vt_status st = vt_control_check(ctx->control, err);
     spec.is_signed = p->link == VT_LINK_LOGIT || ctx->versus >= 0;
     if (st == VT_OK)
-        st = vt_output_map(out, &spec, &map, &made, err);
+        st = vt_output_maps(out, &spec, ctx->targets, &maps, err);
+    vt_rise_result *results = vt_arena_alloc(ctx->arena, ctx->targets, sizeof *results);
     if (st != VT_OK)
         return st;
 
     const vt_mark mark = vt_arena_mark(ctx->arena);
-    double *saliency = vt_arena_alloc(ctx->arena, n, sizeof *saliency);
-    if (!saliency)
+    double *saliency = vt_arena_alloc(ctx->arena, ctx->targets, n * sizeof *saliency); /* (targets, n) */
+    if (!saliency || !results)
         return vt_error_set(err, VT_E_NOMEM, "", "rise: arena too small for %zu pixels", n);
-    st = vt_rise_estimate(ctx, &rise, saliency, NULL, &result, err);
-    if (st != VT_OK)
-        return st;
-    for (size_t i = 0; i < n; i++)
-        map[i] = (float)saliency[i];
+    st = vt_rise_estimate(ctx, &rise, saliency, NULL, results, err);
+    for (size_t t = 0; st == VT_OK && t < ctx->targets; t++)
+        for (size_t i = 0; i < n; i++)
+            maps[t].values[i] = (float)saliency[t * n + i];
     vt_arena_rewind(ctx->arena, mark);
-    made->has_stability = true;
-    made->stability = result.stability;
-    made->quality = vt_halves_quality(result.stability);
-    return say(out, p, &result, err);
+    for (size_t t = 0; st == VT_OK && t < ctx->targets; t++) {
+        maps[t].has_stability = true;
+        maps[t].stability = results[t].stability;
+        maps[t].quality = vt_halves_quality(results[t].stability);
+        st = say(out, &maps[t], p, &results[t], err);
+    }
+    return st;
 }
 
 const vt_explainer vt_explainer_rise = {
@@ -272,5 +313,6 @@ const vt_explainer vt_explainer_rise = {
     .cost = cost,
     .maps = vt_maps_one,
     .scratch = scratch,
+    .scratch_more = scratch_more,
     .run = run,
 };

@@ -21,10 +21,12 @@ typedef struct vt_rise_result {
     bool some;        /* the score is not the same under every mask */
 } vt_rise_result;
 
-/* saliency (image_h, image_w) = sum over masks of score * mask / (masks * keep), in double. scores (masks): each one's, or
- * NULL. Scratch comes from the arena of ctx and goes back. VT_E_NOMEM. */
+/* For each target of ctx: saliency (targets, image_h, image_w) = sum over masks of score * mask / (masks * keep), in double;
+ * results (targets). scores (masks): each one's for the first target, or NULL. Scratch comes from the arena of ctx and goes
+ * back. VT_E_NOMEM. */
 VT_MUST_USE vt_status vt_rise_estimate(const vt_ctx *ctx, const vt_rise *rise, double *saliency, double *scores,
-                                       vt_rise_result *result, vt_error *err);
-size_t vt_rise_bytes(const vt_model_info *info); /* arena bytes of the above */
+                                       vt_rise_result *results, vt_error *err);
+size_t vt_rise_bytes(const vt_model_info *info);      /* arena bytes of the above for one target */
+size_t vt_rise_bytes_more(const vt_model_info *info); /* and for each one more */
 
 #endif

@@ -14,7 +14,6 @@ typedef struct scoring {
     const float *input; /* (3, pixels) */
     size_t pixels;
     float *cells, *mask, *rows; /* (grid_h, grid_w), (pixels), (grid_h, image_w) */
-    bool some;
 } scoring;
 
 static void place(void *host, size_t k, float *x)
@@ -31,9 +30,17 @@ static void place(void *host, size_t k, float *x)
 
 static void take(void *host, size_t k, const vt_scores *scores)
 {
-    scoring *s = host;
-    s->set->weights[k] = scores->y[0];
-    s->some = s->some || s->set->weights[k] != s->set->weights[0];
+    const scoring *s = host;
+    for (size_t t = 0; t < s->set->ctx->targets; t++)
+        s->set->weights[t * s->set->count + k] = scores->y[t];
+}
+
+static bool all_alike(const double *w, size_t n)
+{
+    for (size_t k = 1; k < n; k++)
+        if (w[k] != w[0])
+            return false;
+    return true;
 }
 
 static void softmax(double *w, size_t n)
@@ -63,7 +70,7 @@ static vt_status weigh(vt_channels *set, vt_error *err)
     vt_batch batch;
     const vt_batch_setup setup = {.model = ctx->model,
                                   .signs = ctx->dlogits,
-                                  .outputs = 1,
+                                  .outputs = ctx->targets,
                                   .link = VT_LINK_LOGIT,
                                   .stage = "scorecam",
                                   .arena = ctx->arena,
@@ -75,9 +82,12 @@ static vt_status weigh(vt_channels *set, vt_error *err)
         st = vt_batch_run(&batch, &samples, NULL, err);
     if (st != VT_OK)
         return st;
-    softmax(set->weights, set->count);
-    if (!s.some)
-        set->note = "The score is the same under every channel's mask, so all channels weigh alike.";
+    for (size_t t = 0; t < ctx->targets; t++) {
+        double *weights = set->weights + t * set->count; /* (count) */
+        if (all_alike(weights, set->count))
+            set->notes[t] = "The score is the same under every channel's mask, so all channels weigh alike.";
+        softmax(weights, set->count);
+    }
     return VT_OK;
 }
 
@@ -116,5 +126,6 @@ const vt_explainer vt_explainer_scorecam = {
     .cost = cost,
     .maps = vt_maps_one,
     .scratch = scratch,
+    .scratch_more = vt_channels_scratch_more,
     .run = run,
 };

@@ -79,11 +79,11 @@ bool vt_permutations_result(const vt_permutations *p, double *phi, double *std_e
 
 /* ---- KernelSHAP ---- */
 
-bool vt_kernel_open(vt_kernel *k, size_t M, vt_arena *arena)
+bool vt_kernel_open(vt_kernel *k, size_t M, size_t outputs, vt_arena *arena)
 {
-    *k = (vt_kernel){.M = M};
+    *k = (vt_kernel){.M = M, .outputs = outputs};
     k->a = vt_arena_calloc(arena, VT_KERNEL_GROUPS * M, M * sizeof *k->a);
-    k->b = vt_arena_calloc(arena, VT_KERNEL_GROUPS, M * sizeof *k->b);
+    k->b = vt_arena_calloc(arena, outputs * VT_KERNEL_GROUPS, M * sizeof *k->b);
     k->work = vt_arena_alloc(arena, M * M + 4 * M, sizeof *k->work);
     return k->a && k->b && k->work;
 }
@@ -91,6 +91,11 @@ bool vt_kernel_open(vt_kernel *k, size_t M, vt_arena *arena)
 size_t vt_kernel_bytes(size_t M)
 {
     return ((VT_KERNEL_GROUPS + 1) * M * M + (VT_KERNEL_GROUPS + 4) * M) * sizeof(double) + 3 * BLOCK_SLACK;
+}
+
+size_t vt_kernel_bytes_more(size_t M)
+{
+    return VT_KERNEL_GROUPS * M * sizeof(double);
 }
 
 double vt_kernel_size_share(size_t s, size_t M)
@@ -101,14 +106,15 @@ double vt_kernel_size_share(size_t s, size_t M)
     return 1.0 / ((double)s * (double)(M - s)) / sum;
 }
 
-void vt_kernel_add(vt_kernel *k, size_t pair, const uint8_t *z, double v_minus_empty)
+void vt_kernel_add(vt_kernel *k, size_t pair, const uint8_t *z, const double *v, const double *empty)
 {
     const size_t M = k->M, g = pair % VT_KERNEL_GROUPS;
-    double *a = k->a + g * M * M, *b = k->b + g * M;
+    double *a = k->a + g * M * M;
     for (size_t i = 0; i < M; i++) {
         if (!z[i])
             continue;
-        b[i] += v_minus_empty;
+        for (size_t o = 0; o < k->outputs; o++)
+            k->b[(o * VT_KERNEL_GROUPS + g) * M + i] += v[o] - empty[o];
         for (size_t j = 0; j <= i; j++)
             a[i * M + j] += (double)z[j];
     }
@@ -149,12 +155,13 @@ static void solve(const double *l, double *x, size_t M)
     }
 }
 
-/* phi (M) of all groups but `without` (none: VT_KERNEL_GROUPS). False without a coalition. */
-static bool solve_without(const vt_kernel *k, size_t without, double total, double *phi)
+/* phi (M) of an output and all groups but `without` (none: VT_KERNEL_GROUPS). False without a coalition. */
+static bool solve_without(const vt_kernel *k, size_t output, size_t without, double total, double *phi)
 {
     static const double ridges[] = {0.0, 1e-9, 1e-6};
     const size_t M = k->M;
     double *l = k->work, *ones = l + M * M; /* (M, M), (M) */
+    const double *b = k->b + output * VT_KERNEL_GROUPS * M;
     size_t n = 0;
     for (size_t g = 0; g < VT_KERNEL_GROUPS; g++)
         n += g == without ? 0 : k->count[g];
@@ -174,7 +181,7 @@ static bool solve_without(const vt_kernel *k, size_t without, double total, doub
         phi[i] = 0.0;
         ones[i] = 1.0;
         for (size_t g = 0; g < VT_KERNEL_GROUPS; g++)
-            phi[i] += g == without ? 0.0 : k->b[g * M + i] / (double)n;
+            phi[i] += g == without ? 0.0 : b[g * M + i] / (double)n;
     }
     solve(l, phi, M);
     solve(l, ones, M);
@@ -188,17 +195,17 @@ static bool solve_without(const vt_kernel *k, size_t without, double total, doub
     return true;
 }
 
-bool vt_kernel_result(const vt_kernel *k, double total, double *phi, double *std_error)
+bool vt_kernel_result(const vt_kernel *k, size_t output, double total, double *phi, double *std_error)
 {
     const size_t M = k->M;
     double *one = k->work + M * M + M, *first = one + M, *second = first + M; /* (M) each */
     size_t groups = 0;
     memset(std_error, 0, M * sizeof *std_error);
     memset(first, 0, 2 * M * sizeof *first);
-    if (!solve_without(k, VT_KERNEL_GROUPS, total, phi))
+    if (!solve_without(k, output, VT_KERNEL_GROUPS, total, phi))
         return false;
     for (size_t g = 0; g < VT_KERNEL_GROUPS; g++) {
-        if (k->count[g] == 0 || !solve_without(k, g, total, one))
+        if (k->count[g] == 0 || !solve_without(k, output, g, total, one))
             continue;
         groups++;
         for (size_t i = 0; i < M; i++) { /* about phi, so that the squares keep their digits */

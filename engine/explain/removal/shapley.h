@@ -37,22 +37,25 @@ bool vt_permutations_result(const vt_permutations *p, double *phi, double *std_e
 enum { VT_KERNEL_GROUPS = 10 };
 
 typedef struct vt_kernel {
-    size_t M, pairs;
+    size_t M, outputs, pairs;
     size_t count[VT_KERNEL_GROUPS]; /* coalitions in each group */
     double *a;                      /* (groups, M, M): sums of z z^T, lower halves */
-    double *b;                      /* (groups, M): sums of z (v(z) - v(empty)) */
+    double *b;                      /* (outputs, groups, M): sums of z (v(z) - v(empty)) */
     double *work;                   /* (M, M) and four times (M) */
 } vt_kernel;
 
-bool vt_kernel_open(vt_kernel *k, size_t M, vt_arena *arena);
-size_t vt_kernel_bytes(size_t M);
+/* outputs: how many scores each coalition has. */
+bool vt_kernel_open(vt_kernel *k, size_t M, size_t outputs, vt_arena *arena);
+size_t vt_kernel_bytes(size_t M);      /* with one output */
+size_t vt_kernel_bytes_more(size_t M); /* for each one more */
 /* Probability that a coalition of the Shapley kernel has s players, s = 1 ... M - 1, for drawing. */
 double vt_kernel_size_share(size_t s, size_t M);
-/* A coalition drawn from the kernel, or the complement of the one before. Pair p goes into group p mod VT_KERNEL_GROUPS. */
-void vt_kernel_add(vt_kernel *k, size_t pair, const uint8_t *z, double v_minus_empty);
-/* phi (M), which sum to `total` = v(full) - v(empty); std_error (M) by leaving out one group after the other; false, and
+/* A coalition drawn from the kernel, or the complement of the one before. Pair p goes into group p mod VT_KERNEL_GROUPS.
+ * v, empty (outputs): its scores, and those of nobody. */
+void vt_kernel_add(vt_kernel *k, size_t pair, const uint8_t *z, const double *v, const double *empty);
+/* Of one output: phi (M), which sum to `total` = v(full) - v(empty); std_error (M) by leaving out one group after the other; false, and
  * std_error 0, with fewer than two groups. At least one coalition must have been added. */
-bool vt_kernel_result(const vt_kernel *k, double total, double *phi, double *std_error);
+bool vt_kernel_result(const vt_kernel *k, size_t output, double total, double *phi, double *std_error);
 
 /* ---- how far they can be trusted ---- */
 
