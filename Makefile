@@ -58,7 +58,7 @@ SERVER_SRC  = $(wildcard server/config/*.c server/report/*.c server/wire/*.c ser
 SERVER_ASM  = $(wildcard server/*/*.S)
 CLI_SRC     = $(filter-out server/cli/vitral.c,$(wildcard server/cli/*.c))
 SUPPORT_SRC = $(wildcard tests/support/*.c)
-TEST_DIRS   = unit grad golden http cli deploy
+TEST_DIRS   = unit grad golden http faults cli deploy
 TEST_SRC    = $(foreach d,$(TEST_DIRS),$(wildcard tests/$(d)/check_*.c))
 TOOL_SRC    = $(wildcard tests/tools/*.c)
 BENCH_SRC   = $(wildcard tests/bench/*.c)
@@ -114,6 +114,9 @@ $(BUILD)/tests/tools/%: $(BUILD)/obj/tests/tools/%.o $(LIBSERVER) $(LIBVITRAL)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 $(BUILD)/tests/bench/bench: $(call obj,$(BENCH_LIB))
+# It runs before a sanitizer is ready, so it is never instrumented itself.
+$(filter $(BUILD)/tests/faults/%,$(TEST_BIN)): $(BUILD)/obj/tests/faults/interpose.o
+$(BUILD)/obj/tests/faults/interpose.o: OPT := $(filter-out -fsanitize=% -fno-sanitize%,$(OPT)) $(if $(filter asan tsan,$(VARIANT)),-DVT_SANITIZED=1)
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT_OBJ) $(LIBSERVER) $(LIBVITRAL)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcheck -lsubunit -lrt $(LIBS)

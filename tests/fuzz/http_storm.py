@@ -219,7 +219,7 @@ class Request:
     def change(self, rng, verb, lines, body):
         kind = rng.randrange(22)
         if kind == 0:
-            verb = rng.choice([b"get", b"PUT", b"PATCH", b"TRACE", b"CONNECT", b"OPTIONS", b"HEAD", b"X" * 400, b"", b"P\0ST"])
+            verb = rng.choice([b"get", b"PUT", b"PATCH", b"TRACE", b"CONNECT", b"OPTIONS", b"X" * 400, b"", b"P\0ST"])
         elif kind == 1:
             self.target = rng.choice([b"*", b"/", b"//explain", b"http://t/explain", b"/explain?" + b"a" * 17000, b"/%2e%2e/etc",
                                       b"/explain#x", b"explain", b"/explain?=1", b"/explain?" + b"a=1&" * 200, b"/\xff", b"/%zz",
