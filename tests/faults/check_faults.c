@@ -4,6 +4,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
+#include "tests/support/tiny_model.h"
 #include "vitral/control.h"
 
 #include <poll.h>
@@ -124,6 +125,30 @@ END_TEST
 
 /* ---- weights ---- */
 
+static void write_file(const char *folder, const char *name, const void *data, size_t size)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    ck_assert(f && fwrite(data, 1, size, f) == size && fclose(f) == 0);
+}
+
+/* A net in float32, whose weights are used where they are mapped; and the same file again, to put in its place. */
+static void write_model(const char *folder)
+{
+    size_t size = 0;
+    vt_test_tiny_options options = vt_test_tiny_default;
+    options.width = 64, options.mlp = 128; /* some pages */
+    uint8_t *weights = vt_test_tiny_model(&options, &size);
+    char *config = vt_test_tiny_config(&options);
+    write_file(folder, "m/model.safetensors", weights, size);
+    write_file(folder, "m/config.json", config, strlen(config));
+    write_file(folder, "whole", weights, size);
+    ck_assert_uint_gt(size, 65536);
+    free(weights);
+    free(config);
+}
+
 /* A file that is cut short under a running service: that request and the next are told, nothing else notices, and a whole
  * file with SIGHUP mends it. */
 START_TEST(weights_are_cut_short)
@@ -133,11 +158,12 @@ START_TEST(weights_are_cut_short)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(model, sizeof model, "m=%s/m", folder);
     snprintf(path, sizeof path, "%s/m/model.safetensors", folder);
-    vt_test_shell("cp -r models/default %s/m && chmod -R u+w %s", folder, folder);
+    vt_test_shell("mkdir %s/m", folder);
+    write_model(folder);
     vitrald = vt_program_start_ready((const char *const[]){"--listen", "127.0.0.1:0", "--model", model, "--backend",
                                                            backends[_i], "--workers", "2", NULL});
     ck_assert_int_eq(explain(0), 200);
-    ck_assert_int_eq(truncate(path, 8192), 0);
+    ck_assert_int_eq(truncate(path, 4096), 0);
     bool told = false;
     for (int k = 1; k < 6; k++) {
         const int status = explain(k);
@@ -152,7 +178,7 @@ START_TEST(weights_are_cut_short)
         vt_program_wait_for(&vitrald, "\"event\":\"internal\"", line, sizeof line);
         ck_assert_msg(strstr(line, "cut short") && strstr(line, "SIGHUP"), "%s", line);
     }
-    vt_test_shell("cp models/default/model.safetensors %s/new && mv %s/new %s", folder, folder, path);
+    vt_test_shell("mv %s/whole %s", folder, path);
     kill(vitrald.pid, SIGHUP);
     vt_program_wait_for(&vitrald, "\"event\":\"model\"", line, sizeof line);
     for (int k = 0; status_of("GET", "/readyz", NULL, 0) != 200; k++) {
@@ -259,7 +285,7 @@ START_TEST(slow_readers)
     enum { LARGE = 200000 };
     const int small = 4096;
     vitrald = vt_program_start_ready(
-        (const char *const[]){"--listen", "127.0.0.1:0", "--log", "none", "--connection-timeout-s", "2", NULL});
+        (const char *const[]){"--listen", "127.0.0.1:0", "--log", "none", "--connection-timeout-s", "1", NULL});
     int fds[2];
     for (size_t k = 0; k < 2; k++) {
         char target[160];
@@ -271,11 +297,11 @@ START_TEST(slow_readers)
     }
     size_t got = 0;
     char block[16384];
-    for (int k = 0; k < 40; k++) { /* more than the timeout in all, never as much at once */
+    for (int k = 0; k < 30; k++) { /* more than the timeout in all, never as much at once */
         const ssize_t n = recv(fds[0], block, sizeof block, 0);
         ck_assert_msg(n > 0, "the slow reader is cut off after %zu bytes", got);
         got += (size_t)n;
-        pause_ms(80);
+        pause_ms(50);
         if (k % 10 == 0)
             ck_assert_int_eq(explain(100 + k), 200);
     }
