@@ -4,7 +4,7 @@
  * and range of bytes, then the bytes. All of it may be hostile. vt_st_open checks every rule of methods.md 21.1 before
  * it makes a pointer: lengths against the file before they are used, products and sums for overflow, and that the ranges
  * tile the data without hole, overlap or rest. What has passed can be read without further checks. Const after open, any
- * thread. A file that is cut short while it is mapped gives SIGBUS: models are replaced by rename. */
+ * thread. A file that is cut short while it is mapped gives SIGBUS (the service: server/work/guard.h). */
 #include "engine/model/safetensors.h"
 
 #include "vitral/text.h"
