@@ -223,7 +223,7 @@ static void repeated_name(char buf[VT_ST_SHOWN], const char *header, size_t size
 static vt_status parse_fault(vt_error *err, const char *what, const char *header, size_t size,
                              const json_error_t *fault)
 {
-    if (json_error_code(fault) == json_error_out_of_memory)
+    if (json_error_code(fault) == json_error_out_of_memory || !*fault->text) /* for which jansson mostly has no words */
         return vt_error_set(err, VT_E_NOMEM, "", "%s: no memory for the header of %zu bytes", what, size);
     if (json_error_code(fault) == json_error_duplicate_key) {
         char name[VT_ST_SHOWN], shown[VT_ST_SHOWN];
