@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { IDLE = 1000, IDLE_LONG = 10000, SPARE_DESCRIPTORS = 200 };
+enum { IDLE = 500, IDLE_LONG = 10000, SPARE_DESCRIPTORS = 200 };
 
 static vt_program vitrald;
 static uint8_t *picture;
@@ -358,7 +358,7 @@ static long resident_kb(void)
     return kb;
 }
 
-/* 1,000 connections that say nothing, 10,000 with VT_TEST_LONG=1 (the HTTP library takes one a round, so they come in slowly);
+/* 500 connections that say nothing, 10,000 with VT_TEST_LONG=1 (the HTTP library takes one a round, so they come in slowly);
  * fewer where the limit of descriptors is lower. */
 START_TEST(idle_connections)
 {

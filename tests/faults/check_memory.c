@@ -84,7 +84,7 @@ static void engine_under(vt_fault kind, const char *what)
     ck_assert_int_eq(explain_once(&err), VT_OK);
     calls = vt_fault_disarm(kind);
     ck_assert_uint_gt(calls, 0);
-    const size_t step = is_long() || calls < 40 ? 1 : is_sanitized() ? 37 : 5;
+    const size_t step = is_long() || calls < 40 ? 1 : is_sanitized() ? 37 : 7;
     for (size_t n = 1; n <= calls; n += step) {
         memset(&err, 0, sizeof err);
         vt_fault_arm(kind, n, 0);
@@ -183,7 +183,7 @@ static void start_under(vt_fault kind, const char *what)
     vt_fault_arm(kind, SIZE_MAX, 0);
     ck_assert_int_eq(start_and_stop(&err), VT_OK);
     const size_t calls = vt_fault_disarm(kind);
-    const size_t step = is_long() || calls < 40 ? 1 : is_sanitized() ? 29 : 7;
+    const size_t step = is_long() || calls < 40 ? 1 : is_sanitized() ? 29 : 19;
     size_t failed = 0;
     for (size_t n = 1; n <= calls; n += step) {
         memset(&err, 0, sizeof err);

@@ -116,7 +116,7 @@ static void requests_under(size_t k, size_t more)
     ck_assert_int_eq(call(k, ++number), sound);
     settle();
     calls = vt_fault_disarm(VT_FAULT_ALLOC);
-    const size_t step = is_long() || calls < 12 ? 1 : is_sanitized() ? 23 : 5;
+    const size_t step = is_long() || calls < 12 ? 1 : is_sanitized() ? 23 : 9;
     for (size_t n = 1; n <= calls + 1; n += step) {
         vt_fault_arm(VT_FAULT_ALLOC, n, more);
         const int status = call(k, ++number);
