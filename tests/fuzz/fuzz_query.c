@@ -44,7 +44,7 @@ static void check_request(const vt_request *request, const vt_pair *pairs, size_
     const double cost = vt_request_cost(request);
     if (!most)
         most = vt_arena_bytes(the_model(), limits);
-    require(cost >= 1.0 && cost <= limits->cost_max);
+    require(cost > 0.0 && cost <= limits->cost_max); /* below 1 for an image_size below the model's own */
     require(vt_request_maps(request) <= limits->maps_max && vt_request_maps_least(request) <= vt_request_maps(request));
     require(vt_request_bytes(request, limits->pixels_max) <= most);
     require(vt_request_methods(request, NULL, 0) <= limits->methods_max);
