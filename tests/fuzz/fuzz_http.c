@@ -134,7 +134,9 @@ static void require_health(void)
     static const char ask[] = "GET /healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
     char first[9] = "";
     size_t got = 0;
+    const int64_t since = vt_now_ns();
     const int fd = connect_to_it();
+    require_quick("connect for /healthz", since);
     send_all(fd, (const uint8_t *)ask, sizeof ask - 1);
     require(read_some(fd, HANG_MS, first, &got) && got == 9 && memcmp(first, "HTTP/1.1 ", 9) == 0);
     close(fd);
