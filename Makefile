@@ -1,10 +1,10 @@
-# Vitral. `make help` lists the targets. VARIANT = release (default), debug, asan, tsan, cov.
+# Vitral. `make help` lists the targets. VARIANT = release (default), debug, asan, tsan, cov, fuzz.
 # Programs land in build/ for the release variant and in build/<variant>/ for the others.
 
 VARIANT ?= release
 BUILD   ?= build$(if $(filter-out release,$(VARIANT)),/$(VARIANT))
 ifeq ($(origin CC),default)
-CC      = gcc
+CC      = $(if $(filter fuzz,$(VARIANT)),clang,gcc)
 endif
 PREFIX  ?= /usr/local
 WERROR  ?=
@@ -31,8 +31,12 @@ LDSAN    = -fsanitize=thread
 else ifeq ($(VARIANT),cov)
 OPT      = -O0 -g --coverage -DVT_COVERAGE=1
 LDSAN    = --coverage
+else ifeq ($(VARIANT),fuzz)
+OPT      = -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-pass-failed -DVT_LIBFUZZER=1
+LDSAN    = -fsanitize=address,undefined
+LDFUZZ   = -fsanitize=fuzzer
 else
-$(error VARIANT is one of release debug asan tsan cov)
+$(error VARIANT is one of release debug asan tsan cov fuzz)
 endif
 
 # Kernel files are plain loops that must become vector code. No -ffast-math, no -march=native: the same bits everywhere.
@@ -60,7 +64,7 @@ SERVER_SRC  = $(wildcard server/config/*.c server/report/*.c server/sandbox/*.c 
 SERVER_ASM  = $(wildcard server/*/*.S)
 CLI_SRC     = $(filter-out server/cli/vitral.c,$(wildcard server/cli/*.c))
 SUPPORT_SRC = $(wildcard tests/support/*.c)
-TEST_DIRS   = unit grad golden http cli deploy
+TEST_DIRS   = unit grad golden http faults cli deploy
 TEST_SRC    = $(foreach d,$(TEST_DIRS),$(wildcard tests/$(d)/check_*.c))
 TOOL_SRC    = $(wildcard tests/tools/*.c)
 TOOL_LIB    = $(wildcard tests/tools/*/*.c)
@@ -109,21 +113,25 @@ $(BUILD)/vitrald: $(BUILD)/obj/server/vitrald.o $(LIBSERVER) $(LIBVITRAL)
 $(BUILD)/vitral: $(BUILD)/obj/server/cli/vitral.o $(CLI_OBJ) $(call obj,$(wildcard server/config/*.c server/wire/*.c)) $(LIBVITRAL)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(filter-out -lmicrohttpd -lseccomp,$(LIBS))
 
-$(BUILD)/tests/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/replay.o $(LIBSERVER) $(LIBVITRAL)
+# the driver: libFuzzer in its variant, else a plain main
+$(BUILD)/tests/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(LDFUZZ),,$(call obj,$(FUZZ_DRIVER))) $(LIBSERVER) $(LIBVITRAL)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+	$(CC) $(LDFLAGS_ALL) $(LDFUZZ) -o $@ $^ $(LIBS)
 $(TOOL_BIN): $(call obj,$(TOOL_LIB))
 $(BUILD)/tests/tools/%: $(BUILD)/obj/tests/tools/%.o $(LIBSERVER) $(LIBVITRAL)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 $(BUILD)/tests/bench/bench: $(call obj,$(BENCH_LIB))
+# It runs before a sanitizer is ready, so it is never instrumented itself.
+$(filter $(BUILD)/tests/faults/%,$(TEST_BIN)): $(BUILD)/obj/tests/faults/interpose.o
+$(BUILD)/obj/tests/faults/interpose.o: OPT := $(filter-out -fsanitize=% -fno-sanitize%,$(OPT)) $(if $(filter asan tsan,$(VARIANT)),-DVT_SANITIZED=1)
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT_OBJ) $(LIBSERVER) $(LIBVITRAL)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcheck -lsubunit -lrt $(LIBS)
 .SECONDARY:
 
 # ---- running and testing ----
-.PHONY: run test test-unit test-grad test-golden test-http test-cli test-deploy test-browser tools bench fuzz-replay
+.PHONY: run test test-unit test-grad test-golden test-http test-cli test-deploy test-browser tools bench fuzz fuzz-replay
 run: all
 	$(BUILD)/vitrald --listen 127.0.0.1:8080
 
@@ -143,6 +151,9 @@ bench: all $(BENCH_BIN)
 	@VITRAL_BUILD=$(BUILD) $(BUILD)/tests/bench/bench $(BENCH_MODEL) $(BENCH_PICTURE)
 fuzz-replay: $(FUZZ_BIN)
 	@VITRAL_BUILD=$(BUILD) tests/fuzz/replay.sh $(BUILD)
+# VARIANT=fuzz only. FUZZ_TARGETS="png jpeg", FUZZ_SECONDS=600, FUZZ_RUNS=1000000: what each gets, whichever ends first
+fuzz: $(FUZZ_BIN)
+	@tests/fuzz/run.sh $(BUILD) $(FUZZ_TARGETS)
 
 # ---- checks of the tree ----
 # gcc's own analyser; what it says wrongly is explained where .ci/analyze.sh leaves it out
@@ -211,10 +222,11 @@ help:
 	@echo 'make install         DESTDIR= and PREFIX=/usr/local'
 	@echo 'make deb, docker     a Debian package in build/, a container image'
 	@echo 'make sbom            build/vitral.cdx.json: libraries and versions as CycloneDX'
-	@echo 'make VARIANT=debug   also asan, tsan, cov; goes to build/<variant>/'
+	@echo 'make VARIANT=debug   also asan, tsan, cov, fuzz; goes to build/<variant>/'
 	@echo 'make bench           one table of what everything takes, beside bare products and others (docs/performance.md)'
 	@echo 'make instructions    counts what the hot paths execute; more than 5 % above the stored numbers fails'
 	@echo 'make layers headers format-check lint openapi-check fuzz-replay   what CI checks beside the tests'
+	@echo 'make VARIANT=fuzz fuzz   libFuzzer over each target (docs/reliability.md)'
 	@echo 'make analyze         gcc -fanalyzer over engine and server'
 	@echo 'make coverage        the whole suite with counters: lines of engine and server that tests reach'
 	@echo 'make openapi         rewrite the generated blocks of openapi.yaml'

@@ -10,6 +10,7 @@
 #include "server/http/events.h"
 #include "server/routes/routes.h"
 #include "server/sandbox/sandbox.h"
+#include "server/work/guard.h"
 #include "vitral/text.h"
 #include "vitral/version.h"
 
@@ -50,6 +51,8 @@ static void block_signals(sigset_t *set)
     for (size_t k = 0; k < VT_COUNT(numbers); k++)
         sigaction(numbers[k], &action, NULL);
     signal(SIGPIPE, SIG_IGN);
+    if (!vts_guard_install())
+        vts_log_note(&log_, "warning", "SIGBUS cannot be handled: a weights file that is cut short ends the process");
 }
 
 static void end_at_once(int signal_number)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the test programs of the given groups and sums up; exit 1 when one failed.
-#   tests/run.sh BUILD GROUP...
+# Runs the test programs of the given groups, or single ones, and sums up; exit 1 when one failed.
+#   tests/run.sh BUILD GROUP|GROUP/PROGRAM...
 # As many programs at once as there are processors (VT_TEST_JOBS: another number), since most of them keep one busy and the
 # others wait. What they print comes program by program, in the order of their names; before the sum the five that took
 # longest.
@@ -11,6 +11,7 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
 programs=$(for group in "$@"; do
+    [ "$group" = "${group#*/}" ] || { echo "$group" && continue; }
     for source in tests/"$group"/check_*.c; do
         [ ! -e "$source" ] || echo "$group/$(basename "$source" .c)"
     done

@@ -14,7 +14,7 @@ vt_status vt_json_load(json_t **root, const char *file, const vt_config_file *te
     json_t *read = json_loadb(text->text, text->size, JSON_REJECT_DUPLICATES, &at);
     if (!read) {
         char shown[VT_ST_SHOWN];
-        if (json_error_code(&at) == json_error_out_of_memory)
+        if (json_error_code(&at) == json_error_out_of_memory || !*at.text)
             return vt_error_set(err, VT_E_NOMEM, "", "%s: no memory to read it", file);
         return vt_error_set(err, VT_E_BAD_MODEL, "", "%s is not valid JSON (line %d: %s)", file, at.line,
                             vt_st_shown(shown, at.text));

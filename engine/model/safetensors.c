@@ -4,7 +4,7 @@
  * and range of bytes, then the bytes. All of it may be hostile. vt_st_open checks every rule of methods.md 21.1 before
  * it makes a pointer: lengths against the file before they are used, products and sums for overflow, and that the ranges
  * tile the data without hole, overlap or rest. What has passed can be read without further checks. Const after open, any
- * thread. A file that is cut short while it is mapped gives SIGBUS: models are replaced by rename. */
+ * thread. A file that is cut short while it is mapped gives SIGBUS (the service: server/work/guard.h). */
 #include "engine/model/safetensors.h"
 
 #include "vitral/text.h"
@@ -223,7 +223,7 @@ static void repeated_name(char buf[VT_ST_SHOWN], const char *header, size_t size
 static vt_status parse_fault(vt_error *err, const char *what, const char *header, size_t size,
                              const json_error_t *fault)
 {
-    if (json_error_code(fault) == json_error_out_of_memory)
+    if (json_error_code(fault) == json_error_out_of_memory || !*fault->text) /* for which jansson mostly has no words */
         return vt_error_set(err, VT_E_NOMEM, "", "%s: no memory for the header of %zu bytes", what, size);
     if (json_error_code(fault) == json_error_duplicate_key) {
         char name[VT_ST_SHOWN], shown[VT_ST_SHOWN];

@@ -207,7 +207,7 @@ static vt_status open_index(vt_shards **out, const char *folder, const char *nam
         return status;
     json_t *index = json_loadb(text, size, JSON_REJECT_DUPLICATES, &fault);
     json_t *map = json_object_get(index, "weight_map");
-    if (!index && json_error_code(&fault) == json_error_out_of_memory)
+    if (!index && (json_error_code(&fault) == json_error_out_of_memory || !*fault.text))
         status = no_memory(err);
     else if (!index)
         status = vt_error_set(err, VT_E_BAD_MODEL, "", "%s is not valid JSON (line %d: %s)", name, fault.line,

@@ -66,7 +66,7 @@ void vts_reply_problem(vts_reply *reply, vts_problem_id id, const vt_error *err,
     char *body = vts_json_problem(id, err, request_id, limit, &size);
     vts_reply_take(reply, row->http, "application/problem+json", body, size);
     reply->outcome = body ? row->code : "memory_full";
-    if (retry_after && (row->http == 503 || row->http == 429)) {
+    if (body && retry_after && (row->http == 503 || row->http == 429)) {
         snprintf(text, sizeof text, "%u", retry_after);
         vts_reply_header(reply, "Retry-After", text);
     }

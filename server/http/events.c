@@ -38,7 +38,7 @@ struct vts_stream {
     int64_t quiet_since_ns;
     uint64_t sent;
     char small[EVENT_MAX]; /* progress that is being sent */
-    char *large;           /* the last event */
+    char *large;           /* the last event; NULL: there was no memory for it */
     const char *out;       /* what is being sent: small or large */
     size_t out_size, out_at, large_size;
 };
@@ -156,9 +156,10 @@ static bool next_text(vts_stream *s)
         s->out = s->small;
         s->out_size = vts_progress_text(&s->newest, s->small, EVENT_MAX);
     } else if (s->finished && !s->final_sent) {
+        static const char no_memory[] = "event: error\ndata: " VTS_NO_MEMORY "\n\n";
         s->final_sent = true;
-        s->out = s->large;
-        s->out_size = s->large_size;
+        s->out = s->large ? s->large : no_memory;
+        s->out_size = s->large ? s->large_size : sizeof no_memory - 1;
     } else if (s->beat && !s->finished) {
         s->out = ":\n\n";
         s->out_size = 3;
@@ -233,9 +234,9 @@ static void on_finished(vts_job *job)
     size_t size = 0;
     char *text = vts_event_text(job->reply.status == 200 ? "result" : "error", job->reply.body, job->reply.size, &size);
     pthread_mutex_lock(&s->lock);
-    s->large = text; /* NULL when out of memory: the stream then ends without its last event */
+    s->large = text;
     s->large_size = text ? size : 0;
-    s->outcome = job->reply.outcome;
+    s->outcome = text ? job->reply.outcome : "memory_full";
     s->finished = true;
     wake(s);
     pthread_mutex_unlock(&s->lock);

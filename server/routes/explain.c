@@ -4,6 +4,7 @@
  * answer() has the whole request: it either refuses or leaves a job. work() runs on a worker with that worker's arena and
  * never sees the connection; whatever happens, it leaves a reply. */
 #include "server/routes/routes.h"
+#include "server/work/guard.h"
 
 #include "vitral/hash.h"
 
@@ -351,10 +352,41 @@ static void fail(vts_job *job, const vt_error *err)
                       err->status == VT_E_IMAGE_TOO_LARGE ? job->pixels_max : 0, 1);
 }
 
+typedef struct engine_call {
+    const vt_request *request;
+    vt_files files;
+    vt_arena *arena;
+    vt_control *control;
+    const vt_result *result;
+    vt_error err;
+    vt_status status;
+} engine_call;
+
+static void call_engine(void *raw)
+{
+    engine_call *c = raw;
+    c->status = vt_run_files(c->request, &c->files, c->arena, c->control, &c->result, &c->err);
+}
+
+/* A model whose file was cut short is not tried again: each try may cost what a library has taken. */
+static vt_status run_engine(vts_job *job, engine_call *c)
+{
+    const char *id = vt_model_get_info(job->model)->id;
+    if (atomic_load(&job->models->lost) == job->model)
+        return vt_error_set(&c->err, VT_E_IO, "",
+                            "model %s: its file was cut short; put a whole one there, then SIGHUP", id);
+    if (vts_guard_run(call_engine, c))
+        return c->status;
+    atomic_store(&job->models->lost, job->model);
+    return vt_error_set(&c->err, VT_E_IO, "",
+                        "model %s: weights cannot be read, its file was cut short while in use; put a whole one there, "
+                        "then SIGHUP",
+                        id);
+}
+
 /* Runs the engine; NULL when the reply is a problem already. */
 static const vt_result *run(vts_job *job, vt_arena *arena, vts_verdict verdict)
 {
-    const vt_result *result = NULL;
     vt_error err = {0};
     if (verdict == VTS_ABANDONED) {
         fail_stopping(job);
@@ -366,14 +398,16 @@ static const vt_result *run(vts_job *job, vt_arena *arena, vts_verdict verdict)
         fail(job, &err);
         return NULL;
     }
-    const vt_files files = {.picture = job->named ? job->named->data : job->picture,
-                            .picture_size = job->named ? job->named->size : job->picture_size,
-                            .mask = job->mask,
-                            .mask_size = job->mask_size};
-    if (vt_run_files(job->request, &files, arena, &job->control, &result, &err) != VT_OK) {
-        fail(job, &err);
+    engine_call c = {.request = job->request, .arena = arena, .control = &job->control, .status = VT_E_INTERNAL};
+    c.files = (vt_files){.picture = job->named ? job->named->data : job->picture,
+                         .picture_size = job->named ? job->named->size : job->picture_size,
+                         .mask = job->mask,
+                         .mask_size = job->mask_size};
+    if (run_engine(job, &c) != VT_OK) {
+        fail(job, &c.err);
         return NULL;
     }
+    const vt_result *result = c.result;
     if (job->stats)
         vts_stats_stages(job->stats, &result->timing);
     vts_job_free_mask(job);

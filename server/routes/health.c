@@ -12,6 +12,8 @@ static void answer_readyz(vts_request *r)
     static const char text[] = "{\"status\":\"ready\"}";
     if (atomic_load(&r->service->draining))
         vts_refuse(r, VTS_P_DRAINING, "", "the service is stopping");
+    else if (atomic_load(&r->models->lost)) /* the log says which */
+        vts_refuse(r, VTS_P_IO, "", "the weights of a model cannot be read");
     else
         vts_reply_static(&r->reply, 200, "application/json", text, sizeof text - 1);
 }

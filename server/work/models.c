@@ -21,6 +21,7 @@ vts_model_set *vts_model_set_new(size_t room)
         return NULL;
     }
     atomic_init(&set->references, 1);
+    atomic_init(&set->lost, NULL);
     set->models = models;
     return set;
 }

@@ -17,6 +17,7 @@ typedef struct vts_model_set {
     atomic_int references;
     vt_model **models; /* (count), owned; the first is the default */
     size_t count;
+    const vt_model *_Atomic lost; /* one whose file was cut short while it was mapped; NULL: none */
     struct {
         char *text; /* malloc'ed */
         size_t size;

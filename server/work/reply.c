@@ -34,11 +34,14 @@ static void set(vts_reply *reply, int status, const char *type)
 
 void vts_reply_take(vts_reply *reply, int status, const char *type, char *body, size_t size)
 {
-    set(reply, body ? status : 503, body ? type : NULL);
+    static const char no_memory[] = VTS_NO_MEMORY;
     if (!body) {
+        vts_reply_static(reply, 503, "application/problem+json", no_memory, sizeof no_memory - 1);
         reply->outcome = "memory_full";
+        vts_reply_header(reply, "Retry-After", "1");
         return;
     }
+    set(reply, status, type);
     reply->body = body;
     reply->size = size;
 }

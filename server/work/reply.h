@@ -28,7 +28,12 @@ typedef struct vts_reply {
     size_t headers_count;
 } vts_reply;
 
-/* body is taken over (malloc'ed). NULL: an empty answer of status 503 is left for lack of memory. */
+/* The problem that is left to say when there is no memory to write one (row MEMORY_FULL of problems.def). */
+#define VTS_NO_MEMORY                                                                                                  \
+    "{\"type\":\"/problems/memory-full\",\"title\":\"Not enough memory for this request\",\"status\":503,"             \
+    "\"detail\":\"no memory for the answer\",\"code\":\"memory_full\",\"request_id\":\"\"}"
+
+/* body is taken over (malloc'ed). NULL: the answer becomes VTS_NO_MEMORY with status 503. */
 void vts_reply_take(vts_reply *reply, int status, const char *type, char *body, size_t size);
 void vts_reply_static(vts_reply *reply, int status, const char *type, const void *body, size_t size);
 void vts_reply_header(vts_reply *reply, const char *name,

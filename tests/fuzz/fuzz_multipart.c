@@ -150,8 +150,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(head, data, (size_t)(end_of_head - data));
     const char *boundary = "B";
     try_target(head);
-    for (char *line = head; line; line = strstr(line, "\r\n")) {
-        line += line == head ? 0 : 2;
+    for (const char *line = head, *next; line; line = next) {
+        next = strstr(line, "\r\n");
+        next = next ? next + 2 : NULL;
         const size_t n = strcspn(line, "\r\n");
         char text[2048];
         if (n >= sizeof text)
