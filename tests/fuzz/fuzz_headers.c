@@ -49,9 +49,10 @@ static void try_id(const char *value)
 
 static void try_authorization(const char *value)
 {
-    unsigned owner = 7;
-    const vts_admission admission = vts_access_check(the_access(), value, &owner);
-    require((admission == VTS_ADMITTED) == (owner == 1 || owner == 2));
+    vts_holder holder = {.owner = 7};
+    const vts_admission admission = vts_access_check(the_access(), value, &holder);
+    require((admission == VTS_ADMITTED) == (holder.owner == 1 || holder.owner == 2));
+    require(memchr(holder.name, '\0', sizeof holder.name) != NULL);
     require(admission != VTS_ADMITTED || strstr(value, "first") || strstr(value, "second"));
 }
 
