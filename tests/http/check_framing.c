@@ -56,7 +56,7 @@ START_TEST(blanks_around_tokens_and_origins)
 {
     char path[] = P_tmpdir "/vitral-check-framing-XXXXXX", headers[1024], origin[300];
     const int file = mkstemp(path);
-    ck_assert(file >= 0 && write(file, "a token\n", 8) == 8);
+    ck_assert(file >= 0 && write(file, "a-token\n", 8) == 8);
     close(file);
     memset(origin, 'a', sizeof origin);
     memcpy(origin, "https://", 8);
@@ -64,7 +64,7 @@ START_TEST(blanks_around_tokens_and_origins)
     vt_served_tear_down();
     vt_served_start(path, origin);
     unlink(path);
-    snprintf(headers, sizeof headers, "Authorization: Bearer a token \t \r\nOrigin: %s \r\n", origin);
+    snprintf(headers, sizeof headers, "Authorization: Bearer a-token \t \r\nOrigin: %s \r\n", origin);
     vt_http_reply reply = vt_http_call(vt_served.port, "GET", "/methods", headers, NULL, 0);
     ck_assert_int_eq(reply.status, 200);
     ck_assert_str_eq(vt_http_header(&reply, "Access-Control-Allow-Origin"), origin);
