@@ -50,9 +50,14 @@ bool vts_address_parse(vts_address *out, const char *text, size_t n)
     return read_plain(out, text, n);
 }
 
+bool vts_address_is_four(const vts_address *address)
+{
+    return memcmp(address->bytes, mapped, sizeof mapped) == 0;
+}
+
 void vts_address_text(const vts_address *address, char text[VTS_ADDRESS_TEXT])
 {
-    const bool four = memcmp(address->bytes, mapped, 12) == 0;
+    const bool four = vts_address_is_four(address);
     text[0] = '\0';
     inet_ntop(four ? AF_INET : AF_INET6, four ? address->bytes + 12 : address->bytes, text, VTS_ADDRESS_TEXT);
 }

@@ -20,6 +20,7 @@ typedef struct vts_address {
 bool vts_address_of(vts_address *out, const struct sockaddr *from);
 /* n bytes of text: an address, perhaps with a port behind it, IPv6 perhaps in brackets. */
 bool vts_address_parse(vts_address *out, const char *text, size_t n);
+bool vts_address_is_four(const vts_address *address); /* of IPv4 */
 void vts_address_text(const vts_address *address, char text[VTS_ADDRESS_TEXT]);
 
 typedef struct vts_networks {

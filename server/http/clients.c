@@ -43,14 +43,12 @@ void vts_clients_close(vts_clients *clients)
 
 static void key_of(uint8_t key[KEY_BYTES], const char *name, const vts_address *address)
 {
-    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    const bool four = memcmp(address->bytes, mapped, sizeof mapped) == 0;
     uint8_t digest[32];
     vt_sha256 hash;
     vt_sha256_init(&hash);
     vt_sha256_update(&hash, name, strlen(name) + 1);
     if (!*name)
-        vt_sha256_update(&hash, address->bytes, four ? 16 : 8);
+        vt_sha256_update(&hash, address->bytes, vts_address_is_four(address) ? 16 : 8);
     vt_sha256_final(&hash, digest);
     memcpy(key, digest, KEY_BYTES);
 }
